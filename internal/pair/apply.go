@@ -130,19 +130,23 @@ func (a *applier) trim() error {
 	return a.tail.trim(upto)
 }
 
-// finish applies the whole tail. The standby may have confirmed frames after the last safe point, so these are applied,
-// too: each prefix of the stream is a state that a power cut could leave.
-func (a *applier) finish(ctx context.Context) error {
+// finish applies the tail. A standby that has each answered write may have confirmed some after the last safe point, so it applies these,
+// too: each of them was confirmed before a write that depends on it began. A standby that gives writes up ends at the safe point:
+// behind it the primary may have sent one store ahead of the other one, because a start reads the logs of the stores one after the other.
+// exact reports whether the stores have the whole tail then.
+func (a *applier) finish(ctx context.Context, givesUp bool) (exact bool, err error) {
 	if _, err := a.step(ctx); err != nil {
-		return err
+		return false, err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
-	if err := a.follower.Take(stream.SafeAt(a.tail.end(), 0)); err != nil {
-		return err
+	if exact = !givesUp || a.tail.safe().Covers(a.tail.counts()); exact {
+		if err := a.follower.Take(stream.SafeAt(a.tail.end(), 0)); err != nil {
+			return false, err
+		}
 	}
-	return a.follower.Finish()
+	return exact, a.follower.Finish()
 }
 
 // close syncs and closes the stores. A store in trouble is abandoned: a start applies the tail again.

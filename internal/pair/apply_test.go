@@ -13,6 +13,7 @@ import (
 
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
+	"fanfare/internal/follow"
 	"fanfare/internal/stream"
 )
 
@@ -77,4 +78,47 @@ func TestADamagedStoreEndsTheStandby(t *testing.T) {
 	require.ErrorIs(t, f.standby.apply.dbs[stream.Table].Damaged(disk.ErrDamaged), disk.ErrDamaged)
 	_, err := f.standby.apply.step(t.Context())
 	require.ErrorIs(t, err, ErrDamagedCopy)
+}
+
+// A start of the primary reads the logs of its stores one after the other, so behind the last safe point the tail may have a write of the queue
+// without the earlier write of the table on which it depends. A standby that gives writes up ends at the safe point.
+func TestAStandbyThatGivesWritesUpEndsAtTheSafePoint(t *testing.T) {
+	t.Parallel()
+	options := func(fs vfs.FS) *pebble.Options {
+		return &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation}
+	}
+	source := vfs.NewMem()
+	db, err := pebble.Open("queue", options(source))
+	require.NoError(t, err)
+	require.NoError(t, db.Set([]byte("key"), nil, pebble.Sync))
+	require.NoError(t, db.Close())
+	for _, givesUp := range []bool{false, true} {
+		files := vfs.NewMem()
+		dbs := map[stream.Store]*disk.DB{}
+		for _, store := range []stream.Store{stream.Queue, stream.Table} {
+			dbs[store], err = disk.Open(nil, storeDir(store), zap.NewNop(), options(files), disk.Format{Key: []byte("format"), Known: 1})
+			require.NoError(t, err)
+		}
+		tail, err := openTail(files, TailDir, tailSize)
+		require.NoError(t, err)
+		for frame, err := range follow.Logs(source, "queue", stream.Queue, stream.Place{}, 0) {
+			require.NoError(t, err)
+			tail.append(frame)
+		}
+		_, err = tail.sync()
+		require.NoError(t, err)
+		apply, err := newApplier(tail, dbs)
+		require.NoError(t, err)
+		exact, err := apply.finish(t.Context(), givesUp)
+		require.NoError(t, err)
+		require.Equal(t, !givesUp, exact)
+		_, closer, err := dbs[stream.Queue].Get([]byte("key"))
+		if givesUp {
+			require.ErrorIs(t, err, pebble.ErrNotFound)
+		} else {
+			require.NoError(t, err)
+			require.NoError(t, closer.Close())
+		}
+		require.NoError(t, apply.close())
+	}
 }

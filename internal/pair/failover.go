@@ -119,11 +119,12 @@ func (s *Standby) claim(ctx context.Context, acceptLoss bool) error {
 	defer cancel()
 	s.mu.Lock()
 	old, err := s.view, s.refuses(acceptLoss)
+	givesUp := s.refuses(false) != nil || old.entry.Primary == s.role.Disk && s.role.GivesUp // an earlier claim may have had its effect
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	err = s.save(func(r *Role) { r.Claimed = max(old.entry.Term, r.Term, r.Claimed) + 1 })
+	err = s.save(func(r *Role) { r.Claimed, r.GivesUp = max(old.entry.Term, r.Term, r.Claimed)+1, givesUp })
 	if err != nil {
 		return err
 	}
@@ -148,21 +149,22 @@ func (s *Standby) failOver(ctx context.Context) (Outcome, error) {
 		return Stopped, err
 	}
 	s.cfg.Log.Warn("the primary does not answer: this standby becomes the primary", zap.Uint64("term", s.role.Claimed))
-	if err := s.succeed(ctx); err != nil {
+	if err := s.succeed(ctx, s.role.GivesUp); err != nil {
 		return Stopped, applyError{err}
 	}
 	return TakeOver, nil
 }
 
-// succeed ends a promotion after the register has named this machine.
-func (s *Standby) succeed(ctx context.Context) error {
-	if err := s.apply.finish(ctx); err != nil {
+// succeed ends a promotion after the register has named this machine. givesUp means that the standby lacks answered writes.
+func (s *Standby) succeed(ctx context.Context, givesUp bool) error {
+	exact, err := s.apply.finish(ctx, givesUp)
+	if err != nil {
 		return err
 	}
 	if err := s.outwait(ctx); err != nil {
 		return err
 	}
-	return s.become()
+	return s.become(exact)
 }
 
 // outwait waits until no other machine has a promise.

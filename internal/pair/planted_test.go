@@ -299,6 +299,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: primary, Old: "		return p.stream.End()\n	}\n	return p.acked\n", New: "		return p.stream.End()\n	}\n	return p.stream.End()\n"},
 			storm, "the archive is ahead",
 		},
+		"a standby that gives writes up applies its whole tail": {
+			planttest.Edit{File: "internal/pair/apply.go", Old: "exact = !givesUp || a.tail", New: "exact = true || a.tail"},
+			"TestAStandbyThatGivesWritesUpEndsAtTheSafePoint", "Not equal",
+		},
 		"a tail goes before its logs are applied": {
 			planttest.Edit{File: "internal/pair/apply.go", Old: "	upto := min(a.tail.needed(a.follower.Position()), a.file)", New: "	upto := a.file"},
 			"TestATailKeepsALogThatIsNotWhollyApplied", "was answered",

@@ -57,6 +57,8 @@ type Role struct {
 	Peer string `json:"peer_disk"`
 	// Claimed is the newest term that the machine has tried to take in the register, 0 if its last process had no register.
 	Claimed uint64 `json:"claimed_term,omitempty"`
+	// GivesUp means that the standby has claimed that term although it lacked answered writes.
+	GivesUp bool `json:"gives_up,omitempty"`
 	// Since is the first term since which the disk has been the primary without a break, 0 if that is Term.
 	Since uint64 `json:"since_term,omitempty"`
 

@@ -318,12 +318,14 @@ func (s *Standby) Promote(ctx context.Context, acceptLoss bool) error {
 	if err := s.asks(ctx, acceptLoss); err != nil { // the session may have changed the mode
 		return err
 	}
+	givesUp := s.mayPromote(false) != nil
 	if s.cfg.Register != nil {
 		if err := s.claim(ctx, acceptLoss); err != nil {
 			return err
 		}
+		givesUp = s.role.GivesUp
 	}
-	return s.succeed(ctx)
+	return s.succeed(ctx, givesUp)
 }
 
 // stopRun ends Run for good.

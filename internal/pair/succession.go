@@ -8,16 +8,18 @@ import (
 
 // Succession is the place at which a standby becomes the primary.
 type Succession struct {
-	// Disk is the disk of the primary before. The standby has its stream exactly up to Upto.
+	// Disk is the disk of the primary before. The standby has its stream exactly up to Upto, which may be before the standby's position: the
+	// bytes after a cut do not count.
 	Disk string
 	Upto stream.Position
 	// At is the end of the logs of the standby itself.
 	At stream.Position
 }
 
-// become closes the stores and stores the role of the primary.
-func (s *Standby) become() error {
-	upto, exact := s.tail.end(), !s.tail.unproven // a failed write may have left frames behind the end
+// become closes the stores and stores the role of the primary. exact means that the stores have the whole tail.
+func (s *Standby) become(exact bool) error {
+	upto := s.tail.counts()
+	exact = exact && !s.tail.unproven // a failed write may have left frames behind the end
 	if err := s.closeData(); err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (s *Standby) become() error {
 		return err
 	}
 	err := s.save(func(r *Role) {
-		r.Role, r.Mode, r.Term, r.Since = RolePrimary, ModeAlone, r.Term+1, 0
+		r.Role, r.Mode, r.Term, r.Since, r.GivesUp = RolePrimary, ModeAlone, r.Term+1, 0, false
 		if s.cfg.Register != nil {
 			r.Term = r.Claimed
 		}

@@ -46,7 +46,7 @@ func TestATailWithAFailedWriteIsNotKept(t *testing.T) {
 				tail.drop()
 				files.Set(nil)
 			}
-			require.NoError(t, s.become())
+			require.NoError(t, s.become(true))
 			require.Equal(t, RolePrimary, s.role.Role)
 			if fails {
 				require.Empty(t, reported)

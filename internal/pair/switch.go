@@ -159,10 +159,10 @@ func (f *following) takeOver(session context.Context, data []byte) error {
 			return err
 		}
 	}
-	if err := s.apply.finish(ctx); err != nil {
+	if _, err := s.apply.finish(ctx, false); err != nil {
 		return applyError{err}
 	}
-	if err := s.become(); err != nil {
+	if err := s.become(true); err != nil {
 		return applyError{err}
 	}
 	f.outcome = TakeOver

@@ -44,6 +44,7 @@ type tail struct {
 	open      vfs.File        // the file with the number next-1, or the file next without a frame on the disk; nil for neither
 	pending   []stream.Frame  // not on the disk yet
 	position  stream.Position // behind the last frame
+	cut       stream.Position // of the last cut of each store
 	announced stream.Position // the last safe point
 	start     stream.Position // before the first frame of a log
 	started   bool            // there is such a frame
@@ -219,8 +220,11 @@ func (t *tail) note(file *tailFile, f stream.Frame) {
 	if !t.started {
 		t.start, t.started = t.position, true
 	}
-	if f.Kind == stream.Begins {
+	switch f.Kind {
+	case stream.Begins:
 		file.begun[f.Store] = f.Log
+	case stream.Cut:
+		t.cut = t.cut.With(f.Store, f.End())
 	}
 	t.position = t.position.After(f)
 }
@@ -377,6 +381,18 @@ func (t *tail) end() stream.Position {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.synced
+}
+
+// counts returns the position behind the last byte that counts: a cut is before bytes that the primary has lost. The appending goroutine calls
+// counts.
+func (t *tail) counts() stream.Position {
+	end := t.position
+	for store := stream.Queue; store <= stream.Table; store++ {
+		if cut := t.cut.Of(store); cut.Log == end.Of(store).Log {
+			end = end.With(store, cut)
+		}
+	}
+	return end
 }
 
 // safe returns the last safe point.

@@ -144,3 +144,19 @@ func TestADamagedTailIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// The bytes behind a cut do not count until the next log begins: no archive ever gets them.
+func TestATailCountsNoBytesBehindACut(t *testing.T) {
+	t.Parallel()
+	opened, _ := tailOn(t)
+	cut := stream.Frame{Kind: stream.Cut, Store: stream.Queue, Log: 2, Offset: 3}
+	for _, next := range []struct {
+		stream.Frame
+		counts stream.Place
+	}{{cut, cut.End()}, {stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 3}, stream.Place{Log: 3}}} {
+		opened.append(next.Frame)
+		_, err := opened.sync()
+		require.NoError(t, err)
+		require.Equal(t, next.counts, opened.counts().Queue)
+	}
+}
