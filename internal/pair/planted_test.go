@@ -299,6 +299,14 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: primary, Old: "		return p.stream.End()\n	}\n	return p.acked\n", New: "		return p.stream.End()\n	}\n	return p.stream.End()\n"},
 			storm, "the archive is ahead",
 		},
+		"a safe point lies inside what a start has read": {
+			planttest.Edit{File: session, Old: "	if !at.Covers(rest) {\n", New: "	if false {\n"},
+			"TestNoSafePointLiesInsideWhatAStartHasRead", "Not equal",
+		},
+		"a safe point lies behind a cut": {
+			planttest.Edit{File: session, Old: "end.Log == at.Of(store).Log && end.Before", New: "end.Log == at.Of(store).Log && !end.Before"},
+			"TestNoSafePointLiesInsideWhatAStartHasRead", "Not equal",
+		},
 		"a standby that gives writes up applies its whole tail": {
 			planttest.Edit{File: "internal/pair/apply.go", Old: "exact = !givesUp || a.tail", New: "exact = true || a.tail"},
 			"TestAStandbyThatGivesWritesUpEndsAtTheSafePoint", "Not equal",

@@ -50,6 +50,7 @@ type Primary struct {
 	cfg     PrimaryConfig
 	stream  *stream.Stream
 	ends    stream.Position  // where the logs ended at the start
+	rest    stream.Position  // behind the last frame that the start has read from the logs
 	archive *stream.Receiver // holds the frames that the archive lacks; nil without an archive
 	role    *Role            // only the session's goroutine and HandOver change it, under mu
 
@@ -109,6 +110,7 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 	if p.stream, p.receiver, err = stores.OpenStream(config, stream.Position{}); err != nil {
 		return nil, err
 	}
+	p.rest = p.stream.End()
 	if cfg.Archive {
 		p.archive = p.stream.Hold()
 		p.archive.Keep(false) // no write waits for an archive

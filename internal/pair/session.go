@@ -23,6 +23,8 @@ type session struct {
 	receiver *stream.Receiver
 	done     chan struct{}   // closed at the end
 	at       stream.Position // behind the last frame that was sent
+	time     int64           // of the last frame that was sent
+	before   stream.Position // before the sent frames of this time
 	upto     stream.Position // a seed is whole behind it
 
 	joins chan struct{} // wakes join
@@ -250,9 +252,8 @@ func (s *session) write(ctx context.Context) error {
 			return err
 		}
 		data := s.take(some, mark)
-		// The standby may have unsynced bytes that a crash of this machine has undone, so neither position covers the other one.
-		if known = safe; least(s.at, safe) != announced {
-			announced = least(s.at, safe)
+		if known = safe; s.announces(safe) != announced {
+			announced = s.announces(safe)
 			data = stream.Append(data, stream.SafeAt(announced, time.Now().UnixMilli()))
 		}
 		if len(data) > 0 {
@@ -271,6 +272,9 @@ func (s *session) write(ctx context.Context) error {
 func (s *session) take(frames []stream.Frame, mark stream.Mark) (data []byte) {
 	moved := false
 	for _, f := range frames {
+		if f.Time != s.time {
+			s.time, s.before = f.Time, s.at
+		}
 		after := s.at.After(f)
 		data, s.at, moved = stream.Append(data, f), after, after != s.at
 	}
@@ -280,6 +284,22 @@ func (s *session) take(frames []stream.Frame, mark stream.Mark) (data []byte) {
 		s.sent = append(s.sent, sent{s.at, mark})
 	}
 	return data
+}
+
+// announces returns the safe point that the standby may apply up to. What a start of a primary has read from its logs has one time, and
+// between the stores no order, so there is no safe point inside it. And the standby may have bytes of the last log which a
+// crash of this machine has undone: they are never safe.
+func (s *session) announces(safe stream.Position) stream.Position {
+	at, rest := s.at, s.primary.rest
+	if !at.Covers(rest) {
+		at = s.before
+	}
+	for store := stream.Queue; store <= stream.Table; store++ {
+		if end := rest.Of(store); end.Log == at.Of(store).Log && end.Before(at.Of(store)) {
+			at = at.With(store, end)
+		}
+	}
+	return least(at, safe)
 }
 
 // complete ends a seed when the standby has everything up to the end of the copies. Only the answer to a heartbeat behind msgWhole shows that the
