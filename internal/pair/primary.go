@@ -54,7 +54,7 @@ type Primary struct {
 	archive *stream.Receiver // holds the frames that the archive lacks; nil without an archive
 	role    *Role            // only the session's goroutine and HandOver change it, under mu
 
-	serving sync.Mutex // held while one session takes the place of another one
+	serving chan struct{} // full while one session takes the place of another one
 
 	mu         sync.Mutex
 	checkpoint Checkpoint
@@ -100,7 +100,7 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 		}
 	}
 	cfg.Timing = cfg.Timing.withClock()
-	p := &Primary{cfg: cfg, role: cfg.Role, met: cfg.Dial == nil, over: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{})}
+	p := &Primary{cfg: cfg, role: cfg.Role, met: cfg.Dial == nil, over: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{}), serving: make(chan struct{}, 1)}
 	var err error
 	stores := follow.Stores{FS: cfg.FS, Queue: cfg.Queue, Table: cfg.Table}
 	if p.ends, err = stores.End(); err != nil {

@@ -69,7 +69,7 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 		p.askedToHandOver(own, peer)
 		return nil
 	}
-	s, err := p.begin(conn, peer)
+	s, err := p.begin(ctx, conn, peer)
 	if err != nil {
 		p.ended(err)
 		return errors.Join(err, newLink(conn, p.cfg.Timing.Lease).send(msgRefused, []byte(err.Error())))
@@ -144,9 +144,13 @@ func (p *Primary) resumes(peer Hello) bool {
 }
 
 // begin makes a session, which takes the place of an older one.
-func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
-	p.serving.Lock()
-	defer p.serving.Unlock()
+func (p *Primary) begin(ctx context.Context, conn net.Conn, peer Hello) (*session, error) {
+	select {
+	case p.serving <- struct{}{}:
+		defer func() { <-p.serving }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	p.mu.Lock()
 	old := p.session
 	p.mu.Unlock()
