@@ -37,6 +37,10 @@ func TestNoSafePointLiesInsideWhatAStartHasRead(t *testing.T) {
 		require.Equal(t, step.announces, s.announces(safe), "after %v", step.Frame)
 	}
 
+	inside := &session{primary: s.primary, at: at(stream.Place{Log: 1, Offset: 20}, stream.Place{Log: 1, Offset: 10})}
+	inside.take([]stream.Frame{bytes(stream.Queue, 20, 2)}, 0)
+	require.Zero(t, inside.announces(safe), "an earlier session has sent a part of the frames of this time")
+
 	ahead := &session{primary: s.primary, at: at(stream.Place{Log: 1, Offset: 50}, stream.Place{Log: 1, Offset: 50})}
 	require.Equal(t, s.primary.rest, ahead.announces(safe), "the standby has bytes that the primary has lost")
 }

@@ -303,6 +303,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: session, Old: "	if !at.Covers(rest) {\n", New: "	if false {\n"},
 			"TestNoSafePointLiesInsideWhatAStartHasRead", "Not equal",
 		},
+		"a safe point lies at the beginning of a session": {
+			planttest.Edit{File: session, Old: "		if s.time != 0 && f.Time", New: "		if f.Time"},
+			"TestNoSafePointLiesInsideWhatAStartHasRead", "Not",
+		},
 		"a safe point lies behind a cut": {
 			planttest.Edit{File: session, Old: "end.Log == at.Of(store).Log && end.Before", New: "end.Log == at.Of(store).Log && !end.Before"},
 			"TestNoSafePointLiesInsideWhatAStartHasRead", "Not equal",

@@ -24,7 +24,7 @@ type session struct {
 	done     chan struct{}   // closed at the end
 	at       stream.Position // behind the last frame that was sent
 	time     int64           // of the last frame that was sent
-	before   stream.Position // before the sent frames of this time
+	before   stream.Position // before the sent frames of this time; the zero Position if there may be others
 	upto     stream.Position // a seed is whole behind it
 
 	joins chan struct{} // wakes join
@@ -276,9 +276,10 @@ func (s *session) write(ctx context.Context) error {
 func (s *session) take(frames []stream.Frame, mark stream.Mark) (data []byte) {
 	moved := false
 	for _, f := range frames {
-		if f.Time != s.time {
-			s.time, s.before = f.Time, s.at
+		if s.time != 0 && f.Time != s.time { // the first frame may be inside what a start has read
+			s.before = s.at
 		}
+		s.time = f.Time
 		after := s.at.After(f)
 		data, s.at, moved = stream.Append(data, f), after, after != s.at
 	}
