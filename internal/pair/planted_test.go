@@ -305,7 +305,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		},
 		"a safe point lies at the beginning of a session": {
 			planttest.Edit{File: session, Old: "		if s.time != 0 && f.Time", New: "		if f.Time"},
-			"TestNoSafePointLiesInsideWhatAStartHasRead", "Not",
+			"TestNoSafePointLiesInsideWhatAStartHasRead", "Should be zero",
 		},
 		"a safe point lies behind a cut": {
 			planttest.Edit{File: session, Old: "end.Log == at.Of(store).Log && end.Before", New: "end.Log == at.Of(store).Log && !end.Before"},
