@@ -88,7 +88,7 @@ func forget(t require.TestingT, mem, clone *vfs.MemFS, dir string) {
 		has[name] = true
 	}
 	for _, name := range names {
-		name, path := name, clone.PathJoin(dir, name)
+		path := clone.PathJoin(dir, name)
 		info, err := clone.Stat(path)
 		require.NoError(t, err)
 		switch {

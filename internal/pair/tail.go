@@ -220,10 +220,10 @@ func (t *tail) note(file *tailFile, f stream.Frame) {
 	if !t.started {
 		t.start, t.started = t.position, true
 	}
-	switch f.Kind {
-	case stream.Begins:
+	if f.Kind == stream.Begins {
 		file.begun[f.Store] = f.Log
-	case stream.Cut:
+	}
+	if f.Kind == stream.Cut {
 		t.cut = t.cut.With(f.Store, f.End())
 	}
 	t.position = t.position.After(f)
