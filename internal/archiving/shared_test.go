@@ -152,7 +152,7 @@ func TestAnIdleSegmentStandsForNoFrameThatWaits(t *testing.T) {
 	})
 }
 
-// The archive of a pair stops at its bound, also behind a gap. What is behind the bound is no lag.
+// The archive of a pair stops at its bound, also behind a gap. The frames behind the bound are no lag.
 func TestAnArchiveStopsAtItsBound(t *testing.T) {
 	inBubble(t, 6, func(w *world) {
 		var bound atomic.Pointer[stream.Position]

@@ -475,7 +475,7 @@ func TestAReceiverBeginsAgainAtItsMark(t *testing.T) {
 	assert.Less(t, mine, n)
 }
 
-// A receiver with a bound gets the frames before the bound, and what is behind the bound does not count as its lag.
+// A receiver with a bound gets the frames before the bound, and the frames behind the bound do not count as its lag.
 func TestAReceiverStopsAtItsBound(t *testing.T) {
 	s := open(t, config(vfs.NewMem()), stream.Position{})
 	r := s.Receive(stream.Position{})
