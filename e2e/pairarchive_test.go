@@ -75,7 +75,7 @@ func outlives(t *testing.T, one, two *upright, takesOver func()) {
 	player.kill(t)
 	takesOver()
 	two.answers(t)
-	// The new primary first writes what it had as the standby.
+	// The new primary first writes the frames that it had as the standby.
 	await(t, "a segment of the new primary", time.Minute, func() bool {
 		return readings(t.Context(), two.admin)[`fanfare_archive_puts_total{result="stored"}`] > 0
 	})

@@ -190,7 +190,7 @@ func (a *Archive) begin(ctx context.Context, newest Term, end stream.Position, s
 
 // succeed returns the parent and the start of the term of a machine that takes the place of the writer of newest, which
 // ends at a position. The machine has everything before the end, because only such bytes were archived. If the archive
-// lacks a part of what the machine had then, the term starts at the zero position: its logs do not reach back that
+// lacks a part of the stream that the machine had then, the term starts at the zero position: its logs do not reach back that
 // far, so the first segment is behind a gap.
 func (s Start) succeed(newest Term, end stream.Position) (Parent, Position) {
 	if s.Disk == newest.Pair.Disk && end.Covers(s.Followed.stream()) {

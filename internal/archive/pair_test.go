@@ -96,7 +96,7 @@ func TestOnlyAMachineOfThePairFollowsWithoutAnOperator(t *testing.T) {
 	require.ErrorIs(t, err, archive.ErrOtherLineage)
 }
 
-// The promoted standby writes what the archive lacks of the other machine, in the numbers of that machine's logs. Then its own
+// The promoted standby writes the frames of the other machine that the archive lacks, in the numbers of that machine's logs. Then its own
 // term continues without a gap.
 func TestAPromotedStandbyCompletesTheArchive(t *testing.T) {
 	a := open(t, inMemory(t))

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/stream"
 )
 
-// Tail is what the directory of a primary still has of the stream of the primary before, whose standby it was.
+// Tail is the part of the stream of the primary before that the directory of its former standby still has.
 type Tail interface {
 	// Frames yields the frames in order. They are before the place at which the machine took over.
 	Frames() iter.Seq2[stream.Frame, error]

@@ -165,7 +165,7 @@ func lose(t *testing.T, root, ann string, one, two *machine) (before, within tim
 	return before, within
 }
 
-// The primary is lost while the archive is away. The new primary archives what it has as the standby, and then its own writes.
+// The primary is lost while the archive is away. The new primary archives the frames that it has as the standby, and then its own writes.
 func TestTheArchiveOfAPairOutlivesItsPrimary(t *testing.T) {
 	root, one, two := newArchived(t)
 	one.start(false)
@@ -193,7 +193,7 @@ func TestTheArchiveOfAPairOutlivesItsPrimary(t *testing.T) {
 	assert.Empty(t, found.Faults)
 }
 
-// The new primary does not have what the archive lacks: there is a gap, which its first base ends.
+// The new primary lacks frames that the archive lacks: there is a gap, which its first base ends.
 func TestTheArchiveOfAPairHasAGapWithoutTheTail(t *testing.T) {
 	root, one, two := newArchived(t)
 	one.start(false)

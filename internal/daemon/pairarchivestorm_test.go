@@ -63,7 +63,7 @@ func (c *changing) paired() {
 	c.standby.untilPaired()
 }
 
-// step does one thing of those that operators and machines do.
+// step does one of the operations of operators and machines.
 func (c *changing) step() {
 	c.Helper()
 	switch c.rng.IntN(6) {

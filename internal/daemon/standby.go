@@ -91,7 +91,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	return p.roots.wait()
 }
 
-// leaveArchive removes what the directory had as the directory of a primary: the logs of a standby are no part of an archive's terms.
+// leaveArchive removes the files that belong to the directory of a primary: the logs of a standby are no part of an archive's terms.
 // It also checks the place of the archive, because a promotion would find a fault too late.
 func (p *process) leaveArchive(dir *datadir.Dir) error {
 	if p.cfg.Archive != "" {

@@ -86,7 +86,7 @@ func counts(at stream.Position, frames []stream.Frame) stream.Position {
 	return at
 }
 
-// A primary alone archives everything. A paired primary archives only what the standby has.
+// A primary alone archives everything. A paired primary archives only the frames that the standby has.
 func TestOnlyWhatTheStandbyHasIsArchived(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
@@ -103,7 +103,7 @@ func TestOnlyWhatTheStandbyHasIsArchived(t *testing.T) {
 		b.boot()
 		w.settle()
 		pass(time.Second)
-		w.network.hold(true, false) // what the standby confirms still arrives, so the next write begins
+		w.network.hold(true, false) // the confirmations of the standby still arrive, so the next write begins
 		w.until(func() bool { return !b.standby.Status().At.Covers(all.End()) })
 		has := b.standby.Status().At
 		require.True(w, has.Covers(a.process.primary.Archivable()), "paired")

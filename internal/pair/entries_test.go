@@ -77,7 +77,7 @@ func (m *machine) clone(kept int) *vfs.MemFS {
 	return after
 }
 
-// forget removes from a clone what the file system itself does not have.
+// forget removes from a clone the entries that the file system itself does not have.
 func forget(t require.TestingT, mem, clone *vfs.MemFS, dir string) {
 	names, err := clone.List(dir)
 	require.NoError(t, err)

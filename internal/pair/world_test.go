@@ -54,7 +54,7 @@ type world struct {
 	dead     map[*process]bool
 	archived map[string]stream.Position // how far the archive has the logs of a disk
 
-	successions, completed int // the checked changes of the primary, and how often the tail had what the archive lacked
+	successions, completed int // the checked changes of the primary, and how often the tail had the frames that the archive lacked
 
 	promotions, switches, failovers, spoiled int
 
