@@ -311,6 +311,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: session, Old: "end.Log == at.Of(store).Log && end.Before", New: "end.Log == at.Of(store).Log && !end.Before"},
 			"TestNoSafePointLiesInsideWhatAStartHasRead", "Not equal",
 		},
+		"a seed is whole before a safe point covers its copies": {
+			planttest.Edit{File: session, Old: "	if s.whole || !s.announced.Covers(s.upto) {", New: "	if s.whole || !s.at.Covers(s.upto) {"},
+			"TestASeedIsWholeAtASafePoint", "Not equal",
+		},
 		"a standby that gives writes up applies its whole tail": {
 			planttest.Edit{File: "internal/pair/apply.go", Old: "exact = !givesUp || a.tail", New: "exact = true || a.tail"},
 			"TestAStandbyThatGivesWritesUpEndsAtTheSafePoint", "Not equal",

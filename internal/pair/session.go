@@ -26,6 +26,8 @@ type session struct {
 	time     int64           // of the last frame that was sent
 	before   stream.Position // before the sent frames of this time; the zero Position if there may be others
 	upto     stream.Position // a seed is whole behind it
+	// announced is the last safe point that the standby was told.
+	announced stream.Position
 
 	joins chan struct{} // wakes join
 	taken chan taken    // has the message of a standby that has become the primary
@@ -249,16 +251,16 @@ func (s *session) write(ctx context.Context) error {
 	if err := s.tell(); err != nil {
 		return err
 	}
-	var known, announced stream.Position
+	var known stream.Position
 	for {
 		some, mark, safe, err := s.receiver.Ahead(ctx, pieceSize, known)
 		if err != nil {
 			return err
 		}
 		data := s.take(some, mark)
-		if known = safe; s.announces(safe) != announced {
-			announced = s.announces(safe)
-			data = stream.Append(data, stream.SafeAt(announced, time.Now().UnixMilli()))
+		if known = safe; s.announces(safe) != s.announced {
+			s.announced = s.announces(safe)
+			data = stream.Append(data, stream.SafeAt(s.announced, time.Now().UnixMilli()))
 		}
 		if len(data) > 0 {
 			if err := s.send(msgFrames, data); err != nil {
@@ -307,10 +309,11 @@ func (s *session) announces(safe stream.Position) stream.Position {
 	return least(at, safe)
 }
 
-// complete ends a seed when the standby has everything up to the end of the copies. Only the answer to a heartbeat behind msgWhole shows that the
+// complete ends a seed when the standby has a safe point behind the copies: a promotion that gives writes up ends at the safe point, and the
+// copies of the two stores alone are of different moments. Only the answer to a heartbeat behind msgWhole shows that the
 // standby has opened its copy: a paired primary has no other copy for a standby that ended before.
 func (s *session) complete() error {
-	if s.whole || !s.at.Covers(s.upto) {
+	if s.whole || !s.announced.Covers(s.upto) {
 		return nil
 	}
 	if err := s.send(msgWhole, nil); err != nil {

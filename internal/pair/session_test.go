@@ -2,6 +2,7 @@ package pair
 
 import (
 	"context"
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"fanfare/internal/disk"
 	"fanfare/internal/stream"
 )
 
@@ -74,7 +76,7 @@ func TestTheTwoPairWhenTheStandbyIsWhole(t *testing.T) {
 	timing := Timing{Heartbeat: time.Minute, Lease: time.Hour}.withClock()
 	p := &Primary{cfg: PrimaryConfig{Timing: timing}, stream: opened, role: &Role{Mode: ModeAlone}, changed: make(chan struct{})}
 	p.promise.begin(timing, false)
-	s := &session{primary: p, link: newLink(near, time.Minute), receiver: receiver, at: end, upto: end}
+	s := &session{primary: p, link: newLink(near, time.Minute), receiver: receiver, at: end, upto: end, announced: end}
 
 	standby := newLink(far, time.Minute)
 	receive := func(want kind) {
@@ -92,4 +94,41 @@ func TestTheTwoPairWhenTheStandbyIsWhole(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.False(t, s.acked(end, late), "the standby was asked before it had the whole copy")
 	require.True(t, s.acked(end, late+1))
+}
+
+// The copies of a seed have bytes of both stores behind the safe point, and are of different moments. A standby with such copies is not whole
+// before a safe point covers them.
+func TestASeedIsWholeAtASafePoint(t *testing.T) {
+	mem := vfs.NewMem()
+	opened, err := stream.Open(stream.Config{FS: mem, Dir: "stream", Spool: 1 << 20, Log: zap.NewNop()}, stream.Position{})
+	require.NoError(t, err)
+	tap := opened.Tap(stream.Queue)
+	tap.Created(1, func() (uint64, error) { return 0, nil })
+	near, far := net.Pipe()
+	timing := Timing{Heartbeat: time.Minute, Lease: time.Hour}.withClock()
+	p := &Primary{cfg: PrimaryConfig{FS: mem, Seeds: "seeds", SeedRate: 1 << 20, Timing: timing}, stream: opened, role: &Role{Mode: ModeAlone}, changed: make(chan struct{})}
+	p.promise.begin(timing, false)
+	p.checkpoint = func(_ context.Context, dir string) error {
+		tap.Wrote(1, 0, make([]byte, 10))
+		return errors.Join(disk.MakeDir(mem, dir), disk.MakeDir(mem, dir+"/queue"), disk.MakeDir(mem, dir+"/table"))
+	}
+	receiver := opened.Hold()
+	s := &session{primary: p, link: newLink(near, time.Minute), receiver: receiver, at: receiver.Restart()}
+	ctx, stop := context.WithCancel(t.Context())
+	written := make(chan error, 1)
+	go func() { written <- s.write(ctx) }()
+	standby := newLink(far, time.Minute)
+	receive := func(want ...kind) {
+		for _, k := range want {
+			m, err := standby.receive()
+			require.NoError(t, err)
+			require.Equal(t, k, m.kind)
+		}
+	}
+	receive(msgSeed, msgFrames)
+	tap.Synced(1, 9)
+	tap.Synced(1, 10)
+	receive(msgFrames, msgWhole, msgBeat)
+	stop()
+	require.ErrorIs(t, <-written, context.Canceled)
 }
