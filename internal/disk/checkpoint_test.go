@@ -1,7 +1,9 @@
 package disk_test
 
 import (
+	"errors"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -68,4 +70,30 @@ func TestACheckpointWithoutRoomHarmsNothing(t *testing.T) {
 		require.NoError(t, mem.RemoveAll("copies/one"))
 	}
 	require.NoError(t, db.Close(func() {}))
+}
+
+// A start ends at any of its operations. After the next start, which may find no log to apply, a checkpoint is a store.
+func TestACheckpointAfterAStartThatWasCutIsAStore(t *testing.T) {
+	mem := crashed(t)
+	fs := disktest.New(mem)
+	var mu sync.Mutex
+	var cut []*vfs.MemFS
+	fs.Set(func(string, string, int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		cut = append(cut, mem.CrashClone(vfs.CrashCloneCfg{}))
+		return nil
+	})
+	require.NoError(t, open(t, fs).Close(func() {}))
+	require.Greater(t, len(cut), 10)
+	for i, mem := range cut {
+		db := open(t, mem)
+		require.NoError(t, disk.MakeDir(mem, "copies"))
+		require.NoError(t, db.Checkpoint("copies/one"))
+		copied, err := disk.Open(nil, "copies/one", zap.NewNop(), &pebble.Options{FS: mem}, disk.Format{Key: []byte("format"), Known: 1})
+		require.NoError(t, err, "a start that was cut at operation %d of %d", i, len(cut))
+		_, closer, err := copied.Get([]byte("key99"))
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(closer.Close(), copied.Close(func() {}), db.Close(func() {})))
+	}
 }

@@ -116,7 +116,7 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	go func() { // Open waits for this goroutine, or the guard parks it until the process ends
 		db, err := pebble.Open(dir, options)
 		if err == nil {
-			if err = format.check(db); err != nil {
+			if err = errors.Join(format.check(db), d.beginManifest(db)); err != nil {
 				err = errors.Join(err, db.Close())
 			}
 		}
@@ -133,6 +133,15 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	d.opening = false
 	d.mu.Unlock()
 	return &DB{DB: o.db, lock: lock, disk: d}, nil
+}
+
+// beginManifest makes Pebble write a manifest. A start that applies a log has done that; a start without a log, because an earlier
+// start was cut or the store is a copy, has not. Until then Pebble copies an empty manifest, and nobody can open its checkpoint.
+func (d *guard) beginManifest(db *pebble.DB) error {
+	if d.manifest.Load() {
+		return nil
+	}
+	return db.Flush()
 }
 
 // Recover runs work, which makes the owner's first writes. Recover waits for room and for another
@@ -271,7 +280,8 @@ func (d *guard) events() *pebble.EventListener {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			d.damage.note(d.log, info.Details)
 		},
-		CompactionEnd: func(info pebble.CompactionInfo) { d.scheduler.ended(info.Err) },
+		ManifestCreated: func(info pebble.ManifestCreateInfo) { d.manifest.Store(info.Err == nil) },
+		CompactionEnd:   func(info pebble.CompactionInfo) { d.scheduler.ended(info.Err) },
 		FlushEnd: func(info pebble.FlushInfo) {
 			if info.Err == nil {
 				d.recovered(ErrStuck)

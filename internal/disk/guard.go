@@ -22,6 +22,7 @@ type guard struct {
 	scheduler                     scheduler
 	damage                        damage
 	copies                        atomic.Pointer[copying] // nil if no checkpoint is being made
+	manifest                      atomic.Bool             // this process writes a manifest
 
 	mu      sync.Mutex
 	opening bool          // the caller of Open gets errors
