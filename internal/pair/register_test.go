@@ -29,6 +29,7 @@ type bucket struct {
 	content []byte
 	version int // 0 for no object
 	ways    [2]way
+	dies    [2]bool      // the machine dies, and its requests have no effect
 	pending atomic.Int64 // the swaps that have their effect later
 }
 
@@ -118,10 +119,11 @@ func (r reached) Swap(ctx context.Context, _ string, old objects.Version, body o
 	if _, err := body.From.ReadAt(content, 0); err != nil {
 		return "", err
 	}
+	dies := r.dying()
 	number, err := r.fate(ctx)
 	lost := fmt.Errorf("swap: %w %w", objects.ErrAway, context.Cause(ctx))
 	switch {
-	case err != nil || number < 1:
+	case err != nil || number < 1 || dies:
 		return "", lost
 	case number == 1: // the answer is lost
 		_, _ = r.swap(old, content) // nobody learns the result
@@ -149,6 +151,23 @@ func (r reached) Swap(ctx context.Context, _ string, old objects.Version, body o
 		return "", fmt.Errorf("swap: %w %w", objects.ErrAway, err)
 	}
 	return version, err
+}
+
+// isolate lets the requests of a machine have no effect until the caller ends the isolation.
+func (b *bucket) isolate(machine int) (end func()) {
+	set := func(dies bool) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.dies[machine] = dies
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+func (r reached) dying() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dies[r.machine]
 }
 
 // set sets how a machine reaches the bucket.
