@@ -321,11 +321,15 @@ func (t *tail) forget() {
 }
 
 // drop forgets the frames that are not on the disk, which the primary sends again in the next session. A safe point that it has announced
-// stays, as far as the tail has the stream (P9).
+// stays, as far as the tail has the stream, without the bytes behind a cut, which the primary has lost (P9).
 func (t *tail) drop() {
+	end := t.counts()
 	for _, f := range t.pending {
+		if f.Kind == stream.Cut && f.Log == end.Of(f.Store).Log {
+			end = least(end, end.With(f.Store, f.End()))
+		}
 		if f.Kind == stream.Safe {
-			t.announced = most(t.announced, least(f.Position(), t.position))
+			t.announced = most(t.announced, least(f.Position(), end))
 		}
 	}
 	t.forget()

@@ -147,6 +147,22 @@ func TestAnAnnouncementIsNotForgotten(t *testing.T) {
 	require.Equal(t, at(10), tail.position)
 }
 
+// The bytes behind a cut are lost at the primary, so the safe points of its next log do not announce them.
+func TestBytesBehindACutAreNotAnnounced(t *testing.T) {
+	at := func(log, offset uint64) stream.Position {
+		return stream.Position{Queue: stream.Place{Log: log, Offset: offset}}
+	}
+	tail, err := openTail(vfs.NewMem(), "tail", 1<<20)
+	require.NoError(t, err)
+	tail.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1}, stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Data: make([]byte, 20)})
+	_, err = tail.sync()
+	require.NoError(t, err)
+	tail.append(stream.Frame{Kind: stream.Cut, Store: stream.Queue, Log: 1, Offset: 10}, stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 2}, stream.SafeAt(at(2, 0), 0))
+	tail.drop()
+	require.Equal(t, at(1, 10), tail.announced)
+	require.Equal(t, at(1, 20), tail.position)
+}
+
 // A file before the newest one has no part of a frame, so its damage is no end of the tail.
 func TestADamagedFileOfTheTailIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
