@@ -16,7 +16,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		primary, session, promise   = "internal/pair/primary.go", "internal/pair/session.go", "internal/pair/promise.go"
 		standby, following, handing = "internal/pair/standby.go", "internal/pair/following.go", "internal/pair/switch.go"
 		storm, moment               = "TestAPairInAStorm", "TestTheMomentOfPairing"
-		over                        = "internal/pair/over.go"
+		over, announces             = "internal/pair/over.go", "internal/pair/announces.go"
 		hello, role, oldCopyAlone   = "internal/pair/hello.go", "internal/pair/role.go", "TestAnOldCopyOfThePrimaryDoesNotGoAlone"
 		begin, register, tenure     = "internal/pair/begin.go", "internal/pair/register.go", "internal/pair/tenure.go"
 		joining, failover           = "internal/pair/joining.go", "internal/pair/failover.go"
@@ -65,7 +65,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			afterError, "FAIL",
 		},
 		"P9: a failed session forgets an announcement": {
-			planttest.Edit{File: tail, Old: "			t.announced = most(t.announced, least(f.Position(), t.position))\n", New: ""},
+			planttest.Edit{File: tail, Old: "			t.announced = most(t.announced, least(f.Position(), end))\n", New: ""},
 			"TestAnAnnouncementIsNotForgotten", "Not equal",
 		},
 		"P3: the primary answers what only the standby has": {
@@ -299,8 +299,16 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: primary, Old: "		return p.stream.End()\n	}\n	return p.acked\n", New: "		return p.stream.End()\n	}\n	return p.stream.End()\n"},
 			storm, "the archive is ahead",
 		},
+		"a safe point lies between the reads of two starts": {
+			planttest.Edit{File: session, Old: "			s.time = 0 // see announces\n", New: ""},
+			"TestNoSafePointLiesBetweenTheReadsOfTwoStarts", "Not equal",
+		},
+		"P9: bytes behind a cut are announced": {
+			planttest.Edit{File: tail, Old: "			end = least(end, end.With(f.Store, f.End()))\n", New: ""},
+			"TestBytesBehindACutAreNotAnnounced", "Not equal",
+		},
 		"a safe point lies inside what a start has read": {
-			planttest.Edit{File: session, Old: "	if !at.Covers(rest) {\n", New: "	if false {\n"},
+			planttest.Edit{File: announces, Old: "	if !at.Covers(rest) {\n", New: "	if false {\n"},
 			"TestNoSafePointLiesInsideWhatAStartHasRead", "Not equal",
 		},
 		"a safe point lies at the beginning of a session": {
@@ -308,7 +316,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestNoSafePointLiesInsideWhatAStartHasRead", "Should be zero",
 		},
 		"a safe point lies behind a cut": {
-			planttest.Edit{File: session, Old: "end.Log == at.Of(store).Log && end.Before", New: "end.Log == at.Of(store).Log && !end.Before"},
+			planttest.Edit{File: announces, Old: "end.Log == at.Of(store).Log && end.Before", New: "end.Log == at.Of(store).Log && !end.Before"},
 			"TestNoSafePointLiesInsideWhatAStartHasRead", "Not equal",
 		},
 		"a seed is whole before a safe point covers its copies": {

@@ -257,6 +257,9 @@ func (s *session) write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if s.receiver.Torn() {
+			s.time = 0 // see announces
+		}
 		data := s.take(some, mark)
 		if known = safe; s.announces(safe) != s.announced {
 			s.announced = s.announces(safe)
@@ -291,22 +294,6 @@ func (s *session) take(frames []stream.Frame, mark stream.Mark) (data []byte) {
 		s.sent = append(s.sent, sent{s.at, mark})
 	}
 	return data
-}
-
-// announces returns the safe point that the standby may apply up to. What a start of a primary has read from its logs has one time, and
-// between the stores no order, so there is no safe point inside it. And the standby may have bytes of the last log which a
-// crash of this machine has undone: they are never safe.
-func (s *session) announces(safe stream.Position) stream.Position {
-	at, rest := s.at, s.primary.rest
-	if !at.Covers(rest) {
-		at = s.before
-	}
-	for store := stream.Queue; store <= stream.Table; store++ {
-		if end := rest.Of(store); end.Log == at.Of(store).Log && end.Before(at.Of(store)) {
-			at = at.With(store, end)
-		}
-	}
-	return least(at, safe)
 }
 
 // complete ends a seed when the standby has a safe point behind the copies: a promotion that gives writes up ends at the safe point, and the

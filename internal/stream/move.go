@@ -104,23 +104,24 @@ func (s *Stream) settleTo(upto uint64) error {
 // moveSome moves one batch of frames. It reports whether there was a batch to move.
 func (s *Stream) moveSome(upto uint64) (bool, error) {
 	s.mu.Lock()
-	first, begin, used := s.first, s.begin, s.spool.used()
+	b, used := batch{first: s.first, begin: s.begin}, s.spool.used()
 	var frames []Frame
-	for size := 0; first+uint64(len(frames)) < min(upto, s.safe) && size < batchSize; {
+	for size := 0; b.first+uint64(len(frames)) < min(upto, s.safe) && size < batchSize; {
 		f := s.frames[len(frames)]
 		frames, size = append(frames, f), size+f.Len()
 	}
+	end := b.first + uint64(len(frames))
+	b.inside = end < s.read || end == s.read && !s.live
 	s.mu.Unlock()
 	if len(frames) == 0 {
 		return false, nil
 	}
-	b, err := s.spool.write(frames, begin, used)
+	b, err := s.spool.write(b, frames, used)
 	if err != nil {
 		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.first = first
 	s.spool.add(b)
 	s.cut(b.behind())
 	s.trim()

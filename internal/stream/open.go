@@ -76,6 +76,7 @@ func Open(config Config, from Position) (*Stream, error) {
 func (s *Stream) Add(f Frame) {
 	s.mu.Lock()
 	s.add(f)
+	s.read = s.first + uint64(len(s.frames))
 	s.sync(f.Store, f.End())
 	upto, full := s.safe, s.size > spoolAbove
 	s.mu.Unlock()
@@ -170,7 +171,11 @@ func (b batch) putHeader(dst []byte) {
 	copy(dst, magic)
 	binary.LittleEndian.PutUint32(dst[4:], Format)
 	binary.LittleEndian.PutUint32(dst[12:], b.length)
-	binary.LittleEndian.PutUint32(dst[16:], b.count)
+	count := b.count
+	if b.inside {
+		count |= insideBit
+	}
+	binary.LittleEndian.PutUint32(dst[16:], count)
 	b.end.Append(b.begin.Append(dst[:20]))
 	binary.LittleEndian.PutUint32(dst[8:], checksum(dst[12:headerLen]))
 }
@@ -185,6 +190,7 @@ func parseHeader(header []byte) (b batch, sound bool, err error) {
 		return b, false, err
 	}
 	b.length, b.count = binary.LittleEndian.Uint32(header[12:]), binary.LittleEndian.Uint32(header[16:])
+	b.count, b.inside = b.count&^insideBit, b.count&insideBit != 0
 	b.begin, b.end = ParsePosition(header[20:]), ParsePosition(header[20+PositionLen:])
 	return b, true, nil
 }

@@ -15,6 +15,8 @@ type Receiver struct {
 	stream *Stream
 	from   Position // the receiver has everything before this position; before From, the position of the oldest frame
 	next   uint64   // the number of the next frame
+	inside bool     // the place before next is inside what a start has read
+	torn   bool     // the place before the newest frames is
 	// The stream's mu guards the fields below.
 	done uint64 // the receiver has the frames before this number
 	kept bool
@@ -150,6 +152,9 @@ func (r *Receiver) read(atMost int, w window) ([]Frame, <-chan struct{}, error) 
 			return nil, changed, nil
 		}
 		frames, changed := r.hand(s.frames[r.next-s.first:end-s.first], atMost, w)
+		if len(frames) > 0 {
+			r.torn, r.inside = r.inside, false
+		}
 		return frames, changed, nil
 	}
 	b := s.spool.find(r.next)
@@ -162,8 +167,15 @@ func (r *Receiver) read(atMost int, w window) ([]Frame, <-chan struct{}, error) 
 		return nil, nil, fmt.Errorf("%w (%w)", ErrGap, err)
 	}
 	frames, changed := r.hand(frames[r.next-b.first:], atMost, w)
+	if len(frames) > 0 {
+		r.torn, r.inside = r.inside, b.inside && r.next == b.behind()
+	}
 	return frames, changed, nil
 }
+
+// Torn reports whether the place before the newest frames is between the frames of two starts, of which the first one has not spooled all
+// that it had read from the logs. Between the stores these frames have no order, but the frames of the two starts have different times.
+func (r *Receiver) Torn() bool { return r.torn }
 
 // hand returns the first frames of a window that fit into atMost bytes, at least one, and moves the receiver past
 // them. If the window has no frame, hand returns a channel as read does. The caller holds mu.

@@ -22,10 +22,11 @@ const (
 	// leastSize is the size that the spool may have on a disk that is nearly full.
 	leastSize = ringSize
 	// A batch in a file has a header and the compressed frames. The header has magic, format u32, checksum of the
-	// rest of the header u32, length of the compressed frames u32, number of frames u32, and the positions before
+	// rest of the header u32, length of the compressed frames u32, number of frames u32 with insideBit, and the positions before
 	// and after the frames.
 	magic     = "FFSP"
 	headerLen = 20 + 2*PositionLen
+	insideBit = 1 << 31
 )
 
 // spool keeps frames on the disk for receivers that do not have them yet (S5). It has only frames
@@ -63,6 +64,7 @@ type batch struct {
 	count      uint32
 	first      uint64 // the number of the first frame
 	begin, end Position
+	inside     bool      // the end is inside what a start has read from the logs
 	since      time.Time // of the first frame, or the time at which the stream was opened
 }
 
@@ -70,10 +72,10 @@ func (b batch) behind() uint64 { return b.first + uint64(b.count) }
 
 func (p *spool) path(name string) string { return p.fs.PathJoin(p.dir, name) }
 
-// write appends frames to the newest file and syncs the file. used is the size of all files.
-func (p *spool) write(frames []Frame, begin Position, used int64) (batch, error) {
+// write appends a batch of frames to the newest file and syncs the file. used is the size of all files.
+func (p *spool) write(b batch, frames []Frame, used int64) (batch, error) {
 	var plain []byte
-	b := batch{count: uint32(len(frames)), begin: begin, end: begin, since: time.UnixMilli(frames[0].Time)}
+	b.count, b.end, b.since = uint32(len(frames)), b.begin, time.UnixMilli(frames[0].Time)
 	for _, f := range frames {
 		plain, b.end = Append(plain, f), b.end.After(f)
 	}

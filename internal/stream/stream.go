@@ -38,7 +38,9 @@ type Stream struct {
 	frames      []Frame
 	first, safe uint64
 	size        int
-	total       int64 // the size of all frames of this process
+	total       int64  // the size of all frames of this process
+	read        uint64 // behind the last frame that the start has read from the logs
+	live        bool   // the stores write: read is final
 	time        int64
 	spool       spool // has the frames with numbers below first
 	// begin is the position before the first frame of the ring. safeAt is the safe point. end
@@ -76,7 +78,7 @@ func (t Tap) Created(log uint64, sync func() (uint64, error)) {
 	if at := s.end.Of(t.store); s.sources[t.store].sync != nil {
 		s.add(Frame{Kind: Ends, Store: t.store, Time: now, Log: at.Log, Offset: at.Offset})
 	}
-	s.sources[t.store] = source{log, sync, s.total}
+	s.sources[t.store], s.live = source{log, sync, s.total}, true
 	s.add(Frame{Kind: Begins, Store: t.store, Time: now, Log: log})
 	s.sync(t.store, Place{log, 0})
 }
