@@ -24,7 +24,8 @@ type following struct {
 	received chan message
 	beat     uint64 // the number of the newest heartbeat
 	seeding  *seeding
-	told     bool // the primary is paired with this standby
+	behind   stream.Position // behind the last frame that was received; zero during a seed until its first frames
+	told     bool            // the primary is paired with this standby
 	outcome  Outcome
 	leaving  atomic.Bool
 	silent   chan struct{}   // closed when the connection has ended
@@ -188,6 +189,7 @@ func (f *following) first(ctx context.Context) error {
 		if f.standby.apply == nil { // a seed that was cut leaves a tail without stores
 			return unexpected(m.kind)
 		}
+		f.behind = f.standby.tail.end()
 		return f.follows()
 	case msgSeed:
 		return f.beginSeed()
@@ -277,6 +279,16 @@ func (f *following) one(ctx context.Context, m message) error {
 	}
 }
 
+// continues returns an error for a frame that does not continue the stream: the tail would have a hole, which nothing but another seed ends.
+// The next session begins before the hole.
+func (f *following) continues(frame stream.Frame) error {
+	at := f.behind.Of(frame.Store)
+	if frame.Store == stream.None || at == (stream.Place{}) || frame.Log < at.Log || frame.Log == at.Log && frame.Offset <= at.Offset || frame.Log > at.Log && frame.Kind == stream.Begins {
+		return nil
+	}
+	return fmt.Errorf("%w: the stream of the %s has a hole from %v to %v", ErrDamaged, storeDir(frame.Store), at, stream.Place{Log: frame.Log, Offset: frame.Offset})
+}
+
 // frames appends frames to the tail.
 func (f *following) frames(data []byte) error {
 	if f.seeding != nil {
@@ -289,9 +301,13 @@ func (f *following) frames(data []byte) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if err == nil {
+			err = f.continues(frame)
+		}
 		if err != nil {
 			return err
 		}
+		f.behind = f.behind.After(frame)
 		f.standby.tail.append(frame)
 	}
 }

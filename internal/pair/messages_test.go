@@ -160,6 +160,37 @@ func TestAStandbyKeepsItsDataUntilItsRoleIsStored(t *testing.T) {
 	})
 }
 
+// A primary that left out a part of the stream would leave a tail that nobody can apply. The next session sends the part.
+func TestAStreamWithAHoleEndsTheSession(t *testing.T) {
+	for name, after := range map[string]stream.Frame{
+		"bytes":    {Kind: stream.Bytes, Store: stream.Queue, Log: 1, Offset: 20, Data: make([]byte, 10)},
+		"an end":   {Kind: stream.Ends, Store: stream.Queue, Log: 1, Offset: 20},
+		"one log":  {Kind: stream.Bytes, Store: stream.Queue, Log: 2, Data: make([]byte, 10)},
+		"a cut":    {Kind: stream.Cut, Store: stream.Queue, Log: 1, Offset: 11},
+		"the rest": {Kind: stream.Cut, Store: stream.Queue, Log: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				frames := func(frames ...stream.Frame) (data []byte) {
+					for _, f := range frames {
+						data = stream.Append(data, f)
+					}
+					return data
+				}
+				begin := []stream.Frame{{Kind: stream.Begins, Store: stream.Queue, Log: 1}, {Kind: stream.Bytes, Store: stream.Queue, Log: 1, Data: make([]byte, 10)}}
+				s, ctx := openTestStandby(t, ModeFollowing,
+					peer{primaryHello(ModeAlone), []message{{msgResume, nil}, {msgFrames, frames(begin...)}, {msgFrames, frames(after)}}},
+					peer{primaryHello(ModeAlone), []message{{msgResume, nil}, {msgFrames, frames(stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Offset: 10, Data: make([]byte, 3)})}}},
+				)
+				_, err := s.Run(ctx)
+				require.NoError(t, err)
+				require.Equal(t, stream.Place{Log: 1, Offset: 13}, s.tail.end().Queue)
+				require.NoError(t, s.Close())
+			})
+		})
+	}
+}
+
 // An operator may promote a standby before it runs.
 func TestAPromotedStandbyDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

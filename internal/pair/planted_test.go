@@ -295,6 +295,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: "internal/pair/seeding.go", Old: "		if err == nil { // a standby whose", New: "		if s != nil { // a standby whose"},
 			"TestAStandbyKeepsItsDataUntilItsRoleIsStored", "nil pointer",
 		},
+		"a tail takes a stream with a hole": {
+			planttest.Edit{File: following, Old: "			err = f.continues(frame)\n", New: ""},
+			"TestAStreamWithAHoleEndsTheSession", "Not equal",
+		},
 		"an archive gets what the standby lacks": {
 			planttest.Edit{File: primary, Old: "		return p.stream.End()\n	}\n	return p.acked\n", New: "		return p.stream.End()\n	}\n	return p.stream.End()\n"},
 			storm, "the archive is ahead",
