@@ -15,6 +15,16 @@ import (
 	"fanfare/internal/stream"
 )
 
+// expect receives a message of each kind.
+func expect(t *testing.T, from *link, want ...kind) {
+	t.Helper()
+	for _, k := range want {
+		m, err := from.receive()
+		require.NoError(t, err)
+		require.Equal(t, k, m.kind)
+	}
+}
+
 // The end of a log is behind the same place as the log's last bytes. An ack of these bytes does not confirm the end: without the end, the
 // standby could not take the next log.
 func TestAnAckOfTheBytesDoesNotConfirmTheEndOfTheirLog(t *testing.T) {
@@ -38,14 +48,7 @@ func TestAnAckOfTheBytesDoesNotConfirmTheEndOfTheirLog(t *testing.T) {
 			written := make(chan error, 1)
 			go func() { written <- s.write(ctx) }()
 			standby := newLink(far, time.Minute)
-			receive := func(want ...kind) {
-				for _, k := range want {
-					m, err := standby.receive()
-					require.NoError(t, err)
-					require.Equal(t, k, m.kind)
-				}
-			}
-			receive(msgResume, msgPaired, msgFrames)
+			expect(t, standby, msgResume, msgPaired, msgFrames)
 			s.acked(at, 1)
 			next, err := opened.Resume(at)
 			require.NoError(t, err)
@@ -55,7 +58,7 @@ func TestAnAckOfTheBytesDoesNotConfirmTheEndOfTheirLog(t *testing.T) {
 			next.Close()
 
 			opened.Add(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 2})
-			receive(msgFrames)
+			expect(t, standby, msgFrames)
 			s.acked(opened.End(), 2)
 			require.Zero(t, opened.Memory(), "the standby has confirmed everything")
 			stop()
@@ -79,18 +82,13 @@ func TestTheTwoPairWhenTheStandbyIsWhole(t *testing.T) {
 	s := &session{primary: p, link: newLink(near, time.Minute), receiver: receiver, at: end, upto: end, announced: end}
 
 	standby := newLink(far, time.Minute)
-	receive := func(want kind) {
-		m, err := standby.receive()
-		require.NoError(t, err)
-		require.Equal(t, want, m.kind)
-	}
 	early := s.asks()
 	ended := make(chan error, 1)
 	go func() { ended <- s.complete() }()
 	require.False(t, s.acked(end, early), "the standby has no copy")
 	late := s.asks()
-	receive(msgWhole)
-	receive(msgBeat)
+	expect(t, standby, msgWhole)
+	expect(t, standby, msgBeat)
 	require.NoError(t, <-ended)
 	require.False(t, s.acked(end, late), "the standby was asked before it had the whole copy")
 	require.True(t, s.acked(end, late+1))
@@ -118,17 +116,10 @@ func TestASeedIsWholeAtASafePoint(t *testing.T) {
 	written := make(chan error, 1)
 	go func() { written <- s.write(ctx) }()
 	standby := newLink(far, time.Minute)
-	receive := func(want ...kind) {
-		for _, k := range want {
-			m, err := standby.receive()
-			require.NoError(t, err)
-			require.Equal(t, k, m.kind)
-		}
-	}
-	receive(msgSeed, msgFrames)
+	expect(t, standby, msgSeed, msgFrames)
 	tap.Synced(1, 9)
 	tap.Synced(1, 10)
-	receive(msgFrames, msgWhole, msgBeat)
+	expect(t, standby, msgFrames, msgWhole, msgBeat)
 	stop()
 	require.ErrorIs(t, <-written, context.Canceled)
 }
