@@ -285,7 +285,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		},
 		"S4: a removed file of the spool comes back after a power cut": {
 			planttest.Edit{File: "internal/stream/spool.go", Old: "		errs = append(errs, p.syncDir())", New: ""},
-			"TestTheLogsContinueTheStream", "Should be zero",
+			"TestARemovedFileOfTheSpoolStaysAway", "is back",
 		},
 		"the rest of a seed that was cut is resumed": {
 			planttest.Edit{File: following, Old: "		if f.standby.apply == nil {", New: "		if f.standby.tail == nil {"},
@@ -293,7 +293,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		},
 		"a seed closes the stores before the role is stored": {
 			planttest.Edit{File: "internal/pair/seeding.go", Old: "		if err == nil { // a standby whose", New: "		if s != nil { // a standby whose"},
-			"TestAStandbyKeepsItsDataUntilItsRoleIsStored", "nil pointer",
+			"TestAStandbyKeepsItsDataUntilItsRoleIsStored", "too early",
 		},
 		"a tail takes a stream with a hole": {
 			planttest.Edit{File: following, Old: "			err = f.continues(frame)\n", New: ""},

@@ -123,3 +123,24 @@ func TestASeedIsWholeAtASafePoint(t *testing.T) {
 	stop()
 	require.ErrorIs(t, <-written, context.Canceled)
 }
+
+// A power cut must not bring back a file of the spool that the logs no longer continue.
+func TestARemovedFileOfTheSpoolStaysAway(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	opened, err := stream.Open(stream.Config{FS: mem, Dir: "stream", Spool: 1 << 20, Log: zap.NewNop()}, stream.Position{})
+	require.NoError(t, err)
+	receiver := opened.Hold()
+	for log := range uint64(2) {
+		opened.Add(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: log + 1})
+		opened.Add(stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: log + 1, Data: make([]byte, 10)})
+		opened.Add(stream.Frame{Kind: stream.Cut, Store: stream.Queue, Log: log + 1, Offset: 10})
+		require.True(t, opened.Tap(stream.Queue).MayGo(log+1))
+		_, mark, err := receiver.Ready(1<<20, opened.End())
+		require.NoError(t, err)
+		receiver.Done(mark)
+	}
+	require.True(t, opened.Tap(stream.Queue).MayGo(2))
+	left, err := mem.CrashClone(vfs.CrashCloneCfg{}).List("stream")
+	require.NoError(t, err)
+	require.Empty(t, left, "a file of the spool is back")
+}
