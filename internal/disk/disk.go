@@ -116,7 +116,7 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	go func() { // Open waits for this goroutine, or the guard parks it until the process ends
 		db, err := pebble.Open(dir, options)
 		if err == nil {
-			if err = errors.Join(format.check(db), d.beginManifest(db)); err != nil {
+			if err = d.admit(db, format); err != nil {
 				err = errors.Join(err, db.Close())
 			}
 		}
@@ -135,11 +135,11 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	return &DB{DB: o.db, lock: lock, disk: d}, nil
 }
 
-// beginManifest makes Pebble write a manifest. A start that applies a log has done that; a start without a log, because an earlier
-// start was cut or the store is a copy, has not. Until then Pebble copies an empty manifest, and nobody can open its checkpoint.
-func (d *guard) beginManifest(db *pebble.DB) error {
-	if d.manifest.Load() {
-		return nil
+// admit checks the format of a store, and then makes Pebble write a manifest. A start that applies a log has done that; a start without a log,
+// because an earlier start was cut or the store is a copy, has not. Until then Pebble copies an empty manifest, and nobody can open its checkpoint.
+func (d *guard) admit(db *pebble.DB, format Format) error {
+	if err := format.check(db); err != nil || d.manifest.Load() {
+		return err
 	}
 	return db.Flush()
 }
