@@ -1,14 +1,22 @@
-# make up    runs all of Fanfare in one process, on the embedded engine; needs only Go
-# make test  tests everything, with the emulators that it installs itself
+# make up        runs all of Fanfare in one process, on the embedded engine; needs only Go
+# make check     tests the product's module while you write: no emulator, no browser, no race detector; needs only Go
+# make test      tests all modules, on the embedded engine and on AWS in LocalStack, and each page in a browser; it
+#                installs its tools
+# make test-all  runs every test of make test and the slow ones, with the race detector
 GO ?= go
 SEEDS ?= 1000
 FROM ?= 1
 FLAGS ?=
 ROUNDS ?= 20
-# Build tags of the tests: e2e adds the tests that need an emulator or a browser.
+# Build tags of the tests: e2e adds the tests that need an emulator or a browser, slow the tests that build the product
+# again, need many tools, or repeat a check of another test in a further way.
 TAGS ?= e2e,invariants
-# No debugger reads these binaries. Without debug tables they link in half the time. lint runs vet.
+# No debugger reads these binaries. Without debug tables they link in half the time. lint runs vet. With -trimpath and
+# without cgo the tests use the packages that are compiled for the commands, also the go commands that tests run. The
+# race detector needs cgo.
 FAST = -vet=off -ldflags=-w
+check test: export CGO_ENABLED = 0
+check test test-all lint tool-compile: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 # Some packages mostly wait for an emulator, so one more package than there are processors runs at once.
 AT_ONCE = -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # MUTANT_SEEDS is the number of seeds of the simulation for each mutant. SAMPLE is the number of drawn
@@ -20,9 +28,12 @@ SIM_TIMEOUT ?= 60m
 
 # Runs a command in each module: the product, bench, release and e2e.
 EACH = scripts/each-module.sh
+# Runs go test, and notes the times of tests.
+GO_TEST = scripts/with-times.sh scripts/go-test.sh
+EACH_TEST = scripts/with-emulators.sh scripts/with-times.sh $(EACH) --at-once $(CURDIR)/scripts/go-test.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-embedded sim-planted histories mutants spec spec-traces explore soak vuln image pages
+.PHONY: up up-aws build module release changes check test-times test-modules test-tools test-all-tools test test-all test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-embedded sim-planted histories mutants spec spec-traces explore soak vuln image pages
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -61,32 +72,72 @@ release:
 changes:
 	$(GO) run -C release . changes $(VERSION)
 
+# Builds the commands that show and measure tests.
+test-times:
+	$(GO) build -C tools -o ../bin/ ./testtimes gotest.tools/gotestsum
+
+# Go runs everything at each call of these three targets; `go test ./...` runs only what a change has reached.
+check: test-times
+	$(GO_TEST) $(AT_ONCE) -short -tags invariants $(FAST) -timeout 15m ./...
+
 # Downloads the modules that the go commands of tests need, so that the tests reach only loopback.
 test-modules:
 	$(EACH) $(GO) mod download
 	$(GO) mod download -C examples/testcontainers
 	$(GO) mod download -modfile=tools/go.mod
 
-# Installs the tools that the tests in e2e need in addition to the emulators.
+# The installations wait for downloads most of the time, so all of them run at once, beside a compilation of the tests.
+TOOLS = emulators node-client node-react producer-python chromium axe compile
+SLOW_TOOLS = schemathesis redocly deploy-lint helm promtool
+.PHONY: $(TOOLS:%=tool-%) $(SLOW_TOOLS:%=tool-%)
 test-tools: test-modules
-	scripts/python-tools.sh install schemathesis
-	scripts/producer-python.sh install
-	scripts/node-tools.sh install scripts/redocly
-	scripts/node-tools.sh install client/typescript
-	scripts/node-tools.sh install examples/react
-	scripts/chromium.sh install
-	scripts/axe.sh install
-	scripts/python-tools.sh install deploy-lint
-	scripts/helm.sh install
-	scripts/need.sh promtool:prometheus
+	$(MAKE) -j16 $(TOOLS:%=tool-%)
 
-# -short runs Watermill's conformance suite in its short mode, and 50 seeds of the simulation; test-long,
+test-all-tools: test-modules
+	$(MAKE) -j16 COMPILED='$(COMPILED)' $(TOOLS:%=tool-%) $(SLOW_TOOLS:%=tool-%)
+
+tool-emulators:
+	scripts/with-emulators.sh --install
+tool-node-client tool-node-react: tool-node-%:
+	scripts/node-tools.sh install $(if $(filter client,$*),client/typescript,examples/react)
+tool-producer-python:
+	scripts/producer-python.sh install
+tool-chromium:
+	scripts/chromium.sh install
+tool-axe:
+	scripts/axe.sh install
+tool-schemathesis tool-deploy-lint: tool-%:
+	scripts/python-tools.sh install $*
+tool-redocly:
+	scripts/node-tools.sh install scripts/redocly
+tool-helm:
+	scripts/helm.sh install
+tool-promtool:
+	scripts/need.sh promtool:prometheus
+# Compiles the tests without linking them, and builds the commands once for all tests that run them (TEST_COMMANDS).
+# COMPILED has the flags of go test that choose what is compiled.
+COMPILED = -tags $(TAGS)
+test-all-tools: COMPILED = -race -tags $(TAGS),slow
+COMMANDS = $(CURDIR)/bin/commands
+tool-compile: test-times
+	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags=-w -o $(COMMANDS)/ ./cmd/fanfare
+	$(EACH) $(GO) list -export -deps -test $(COMPILED) -f '{{""}}' ./... >/dev/null
+
+# -short runs Watermill's conformance suite in its short mode. TEST_WHOLE draws all seeds and builds planted bugs (internal/stormtest); test-long,
 # sim and test-crash test more. With GOPROXY=off a test fails if its go command needs a module that
 # test-modules does not download. go.sum has the sums of the modules (GOSUMDB=off).
+OFFLINE = GOPROXY=off GOSUMDB=off TEST_COMMANDS=$(COMMANDS)
 test: test-tools
-	GOPROXY=off GOSUMDB=off scripts/with-emulators.sh $(EACH) --at-once $(GO) test $(AT_ONCE) -race -short -tags $(TAGS) $(FAST) -timeout 30m ./...
+	$(OFFLINE) $(EACH_TEST) $(AT_ONCE) -short -tags $(TAGS) $(FAST) -timeout 30m ./...
 
-test-long: test-tools
+# A storm takes five times as long with the race detector, and a few seeds show a race. So the first run of test-all draws
+# a fifth of the seeds, with the detector, and the second run draws all of them without it.
+STORMS = $(shell git grep -lE 'internal/(stormtest|planttest)"' -- 'internal/*_test.go' | xargs -n1 dirname | sort -u | sed 's,^,./,')
+test-all: test-all-tools
+	$(OFFLINE) TEST_WHOLE=1 $(EACH_TEST) $(AT_ONCE) -race -short -tags $(TAGS),slow $(FAST) -timeout 40m ./...
+	$(OFFLINE) TEST_WHOLE=1 scripts/with-emulators.sh scripts/with-times.sh scripts/go-test.sh $(AT_ONCE) -short -tags $(TAGS) $(FAST) -timeout 40m $(STORMS)
+
+test-long: test-all-tools
 	scripts/with-emulators.sh $(GO) test -race -tags $(TAGS) -timeout 60m ./internal/queue/... ./internal/table/...
 	scripts/with-emulators.sh $(GO) test -C e2e -race -tags $(TAGS) -timeout 60m .
 	$(MAKE) mutants SAMPLE=100
@@ -116,9 +167,9 @@ test-upgrade:
 # Tests the alerts in a real Prometheus on real processes in outages, the binaries with every environment
 # that the chart renders from hostile values, and the alarms of the stack on new recordings of the real
 # transport. It takes minutes.
-test-platform: test-tools
-	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),platform -timeout 60m -v -parallel 8 -run '^TestPlatform' .
-	$(GO) test -C e2e -tags $(TAGS) -timeout 30m -v . -run '^TestTheChartTakesWhatPeopleWriteOrRefusesIt$$' -every-binary
+test-platform: test-all-tools
+	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),slow,platform -timeout 60m -v -parallel 8 -run '^TestPlatform' .
+	$(GO) test -C e2e -tags $(TAGS),slow -timeout 30m -v . -run '^TestTheChartTakesWhatPeopleWriteOrRefusesIt$$' -every-binary
 	$(GO) test -C e2e -tags $(TAGS) -timeout 30m -v . -run '^TestTheAlarmsOfTheStackFire' -record
 
 # Writes the Go code of the pages (*.templ), with the generator that fits the module of templ.
@@ -167,7 +218,7 @@ sim sim-reach sim-commit sim-embedded:
 sim-planted:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.run '^TestEveryPlantedBugIsFound$$' -planted
-	$(GO) test -count=1 ./internal/archive ./internal/restore ./internal/follow ./internal/pair -run '^TestEveryPlantedBugIsFound$$' -planted
+	$(GO) test -count=1 ./internal/archive ./internal/archiving ./internal/disk ./internal/restore ./internal/stream ./internal/follow ./internal/pair -run '^TestEveryPlantedBugIsFound$$' -planted
 
 # Checks some thousand short histories of follows and likes, of the simulation and of real processes. It
 # also checks that the models refuse the histories of the product with planted bugs. It takes minutes.

@@ -186,7 +186,7 @@ func TestAUselessConfigNamesItsFaults(t *testing.T) {
 	}{
 		"no port":                          {fanfare.Config{HTTPAddr: "localhost"}, "FANFARE_HTTP_ADDR"},
 		"dev tokens for other machines":    {fanfare.Config{HTTPAddr: "0.0.0.0:0"}, "FANFARE_AUTH: dev gives a token to whoever asks"},
-		"a short secret":                   {fanfare.Config{DevSecret: "short"}, "FANFARE_DEV_SECRET has 5 bytes"},
+		"a short secret":                   {fanfare.Config{DevSecret: "short"}, "FANFARE_DEV_SECRET: it has 5 bytes"},
 		"an issuer without an audience":    {fanfare.Config{JWTIssuer: "https://issuer.example"}, "FANFARE_JWT_AUDIENCE is missing"},
 		"keys without an issuer":           {fanfare.Config{JWKSURL: "https://issuer.example/keys"}, "FANFARE_JWT_ISSUER is missing"},
 		"a directory that another one has": {fanfare.Config{DataDir: used}, "another process"},

@@ -353,7 +353,7 @@ func (l *life) act(ctx context.Context, name string, user int) error {
 		return err
 	}
 	err = l.do(flowPost, func() error {
-		post, err := l.feed.CreatePost(ctx, name, feed.PostInput{Text: "a post of " + name})
+		post, err := l.feed.CreatePost(ctx, name, feed.PostInput{Content: feed.Content{Text: "a post of " + name}})
 		l.posts[user] = append(l.posts[user], post.ID)
 		return err
 	})

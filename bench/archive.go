@@ -95,7 +95,7 @@ func (a *archiveRun) posts(ctx context.Context) (err error) {
 
 // fill makes the data of a directory large enough to measure the speed of a copy.
 func (a *archiveRun) fill(ctx context.Context, dir string) (err error) {
-	store, err := tableembedded.Open(filepath.Join(dir, datadir.Table), tableembedded.Options{SweepEvery: -1})
+	store, err := tableembedded.Create(filepath.Join(dir, datadir.Table), tableembedded.Options{SweepEvery: -1})
 	if err != nil {
 		return err
 	}

@@ -220,7 +220,7 @@ func (d *networkDay) call(do func(ctx context.Context) (done func(), err error))
 func (d *networkDay) post() {
 	author := d.rng.IntN(d.shape.users)
 	d.call(func(ctx context.Context) (func(), error) {
-		post, err := d.feed.CreatePost(ctx, user(author), feed.PostInput{Text: fmt.Sprintf("%0280d", author)})
+		post, err := d.feed.CreatePost(ctx, user(author), feed.PostInput{Content: feed.Content{Text: fmt.Sprintf("%0280d", author)}})
 		return func() { d.made = append(d.made, answeredPost{post.ID, author}) }, err
 	})
 }

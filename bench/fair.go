@@ -345,7 +345,7 @@ func (e *env) regularly(ctx context.Context, rate int, do func(i int)) {
 func (w *workers) fanOuts(ctx context.Context, followers int64) error {
 	for ended := ctx; ended.Err() == nil; {
 		ctx := context.WithoutCancel(ended)
-		made, err := w.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello, everybody"})
+		made, err := w.feed.CreatePost(ctx, author, feed.PostInput{Content: feed.Content{Text: "hello, everybody"}})
 		if err == nil {
 			err = complete(ctx, w.deliveries, made.ID, followers)
 		}
@@ -388,12 +388,12 @@ func crowdFollows(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
-	store, err := tableembedded.Open(data.Path("table"), tableembedded.Options{SweepEvery: -1})
+	store, err := tableembedded.Create(data.Path("table"), tableembedded.Options{SweepEvery: -1})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	broker, err := queueembedded.Open(data.Path("queue"), queueembedded.Options{})
+	broker, err := queueembedded.Create(data.Path("queue"), queueembedded.Options{})
 	if err != nil {
 		return err
 	}
@@ -471,7 +471,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	}
 	var made atomic.Int64
 	post := func(ctx context.Context, author string) error {
-		_, err := api.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello"})
+		_, err := api.feed.CreatePost(ctx, author, feed.PostInput{Content: feed.Content{Text: "hello"}})
 		if err == nil && few[author] == fans {
 			made.Add(1)
 		}

@@ -1,6 +1,6 @@
 module fanfare/bench
 
-go 1.26.0
+go 1.26.8
 
 require fanfare v0.0.0
 
@@ -27,6 +27,7 @@ require (
 
 require (
 	github.com/DataDog/zstd v1.5.7 // indirect
+	github.com/MicahParks/jwkset v0.11.4 // indirect
 	github.com/RaduBerinde/axisds v0.1.0 // indirect
 	github.com/RaduBerinde/btreemap v0.0.0-20250419174037-3d62b7205d54 // indirect
 	github.com/a-h/templ v0.3.1100 // indirect

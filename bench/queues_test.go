@@ -84,7 +84,7 @@ func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 			}()
 			_, err = w.feed.PutProfile(t.Context(), author, feed.ProfileInput{Name: author})
 			require.NoError(t, err)
-			post, err := w.feed.CreatePost(t.Context(), author, feed.PostInput{Text: "hello, everybody"})
+			post, err := w.feed.CreatePost(t.Context(), author, feed.PostInput{Content: feed.Content{Text: "hello, everybody"}})
 			require.NoError(t, err)
 			require.NoError(t, complete(t.Context(), w.deliveries, post.ID, int64(followers)))
 			require.NoError(t, until(t.Context(), server.Idle), "messages were not deleted")

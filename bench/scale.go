@@ -154,7 +154,7 @@ func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (
 		return 0, cost, err
 	}
 	begin := time.Now()
-	post, err := f.CreatePost(ctx, author, feed.PostInput{Text: "hello, everybody"})
+	post, err := f.CreatePost(ctx, author, feed.PostInput{Content: feed.Content{Text: "hello, everybody"}})
 	if err != nil {
 		return 0, cost, err
 	}

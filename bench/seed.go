@@ -32,7 +32,7 @@ func seed(ctx context.Context, dir string, g graph) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
-	store, err := embedded.Open(data.Path("table"), embedded.Options{SweepEvery: -1})
+	store, err := embedded.Create(data.Path("table"), embedded.Options{SweepEvery: -1})
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (e *env) tempTable() (*embedded.Store, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := embedded.Open(dir, embedded.Options{SweepEvery: -1})
+	store, err := embedded.Create(dir, embedded.Options{SweepEvery: -1})
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}

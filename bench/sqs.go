@@ -156,7 +156,7 @@ func sample(ctx context.Context, ids *id.Generator) (*message.Message, error) {
 		return nil, err
 	}
 	return queue.Message(ctx, &messages.PostCreated{
-		Header: messages.Header{EventID: post, Time: time.Now()}, PostID: post, AuthorID: author, Text: "hello, everybody",
+		Header: messages.Header{EventID: post, Time: time.Now()}, PostID: post, AuthorID: author, Content: messages.Content{Text: "hello, everybody"},
 	})
 }
 

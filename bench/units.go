@@ -126,7 +126,7 @@ func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 	w := newWorkers(store, broker, 16, 1, func(n int, _ time.Duration) { count.Add(int64(n)) })
 	stop := w.run(ctx, 4)
 	defer func() { err = errors.Join(err, stop()) }()
-	if _, err := w.feed.CreatePost(ctx, author, feed.PostInput{Text: "hello"}); err != nil {
+	if _, err := w.feed.CreatePost(ctx, author, feed.PostInput{Content: feed.Content{Text: "hello"}}); err != nil {
 		return nil, err
 	}
 	if err := until(ctx, func() bool {
@@ -258,10 +258,10 @@ type likes struct {
 
 func openLikes(dir string, inFlight int) (_ *likes, err error) {
 	h := &likes{ids: id.NewGenerator(time.Now)}
-	if h.store, err = embedded.Open(dir+"/table", embedded.Options{SweepEvery: -1}); err != nil {
+	if h.store, err = embedded.Create(dir+"/table", embedded.Options{SweepEvery: -1}); err != nil {
 		return nil, err
 	}
-	h.broker, err = queueembedded.Open(dir+"/queue", queueembedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: inFlight}})
+	h.broker, err = queueembedded.Create(dir+"/queue", queueembedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: inFlight}})
 	if err == nil {
 		h.post, err = h.ids.New()
 	}

@@ -1,10 +1,12 @@
 // Package client calls Fanfare's HTTP API from Go. It has a method for each call, typed values, typed
 // problems, and lists as iterators.
 //
-// The client repeats a call only if a retry is harmless: GET, PUT and DELETE are idempotent, CreatePost
-// has an Idempotency-Key (the client makes a key if the caller gave none), and a call with the answer 429,
-// without a connection, or to the standby of a pair had no effect. The client sends all other calls once, and Unanswered reports whether their outcome is
-// unknown. The client must never repeat a call without a bound, before the time in Retry-After, or after
+// Only an answer of the service decides: a page of a proxy, whatever its status, is no answer. The client
+// repeats a call only if a retry is harmless: GET, PUT and DELETE are idempotent, CreatePost
+// has an Idempotency-Key (the client makes a key if the caller gave none), and a call with the answer 425 or 429,
+// without a connection, or to the standby of a pair had no effect. The client sends all other calls once, and
+// Unanswered reports whether their outcome is unknown. A call that sends nothing, because its token or a value is
+// bad, fails at once. The client must never repeat a call without a bound, before the time in Retry-After, or after
 // the end of the context.
 //
 // A Client is safe for concurrent use. Keep the Client, because it holds the connections. As returns a
@@ -13,7 +15,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -133,19 +134,3 @@ func newTransport() *http.Transport {
 
 // noRedirect refuses redirects, so that no other host gets the token. The API never redirects.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-// errNoAnswer marks an attempt that ended without an answer of the service.
-var errNoAnswer = errors.New("no answer")
-
-// Unanswered reports whether the effect of the failed call is unknown, because the call had no answer, or
-// the answer was a 502, 503 or 504.
-func Unanswered(err error) bool {
-	if p, ok := errors.AsType[*Problem](err); ok {
-		switch p.Status {
-		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return true
-		}
-		return false
-	}
-	return errors.Is(err, errNoAnswer)
-}

@@ -45,6 +45,9 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errCut
 	}
 	w := httptest.NewRecorder()
+	if next.status < 300 && next.body != "" {
+		w.Header().Set("Content-Type", strings.Split(r.Header.Get("Accept"), ",")[0])
+	}
 	maps.Copy(w.Header(), next.header)
 	w.WriteHeader(next.status)
 	if next.body != "" { // a 204 must have no body, not even an empty one
@@ -75,6 +78,7 @@ func TestRepeatsWhereItIsSafe(t *testing.T) {
 	comment := func(ctx context.Context, c *Client) error { _, err := c.CreateComment(ctx, "p", "x"); return err }
 	edit := func(ctx context.Context, c *Client) error { _, err := c.EditPost(ctx, "p", PostEdit{}); return err }
 	ok := step{status: 200, body: "{}"}
+	gone := step{status: 404, header: http.Header{"Content-Type": {"application/problem+json"}}, body: `{"type":"not-found"}`}
 	for name, tt := range map[string]struct {
 		call    func(context.Context, *Client) error
 		steps   []step
@@ -84,19 +88,20 @@ func TestRepeatsWhereItIsSafe(t *testing.T) {
 		"GET after a cut connection":             {get, []step{{}, ok}, 2, true},
 		"PUT after 503":                          {put, []step{{status: 503}, {status: 204}}, 2, true},
 		"DELETE after 502 and 504":               {del, []step{{status: 502}, {status: 504}, {status: 204}}, 3, true},
-		"DELETE that was done and lost":          {del, []step{{}, {status: 404}}, 2, true},
-		"DELETE of what never was":               {del, []step{{status: 404}}, 1, false},
-		"DELETE refused, then gone":              {del, []step{{status: 429}, {status: 404}}, 2, false},
+		"DELETE that was done and lost":          {del, []step{{}, gone}, 2, true},
+		"DELETE that was lost before a proxy":    {del, []step{{}, {status: 404, body: "<html>"}}, 2, false},
+		"DELETE of what never was":               {del, []step{gone}, 1, false},
+		"DELETE refused, then gone":              {del, []step{{status: 429}, gone}, 2, false},
 		"POST with a key after a cut connection": {post, []step{{}, {status: 503}, {status: 201, body: "{}"}}, 3, true},
 		"POST without a key is sent once":        {comment, []step{{}, ok}, 1, false},
 		"POST without a key after 503":           {comment, []step{{status: 503}, ok}, 1, false},
 		"POST without a key after 429":           {comment, []step{{status: 429}, ok}, 2, true},
 		"PATCH is sent once":                     {edit, []step{{}, ok}, 1, false},
 		"422 is final":                           {put, []step{{status: 422}, ok}, 1, false},
-		"500 is final":                           {get, []step{{status: 500}, ok}, 1, false},
+		"GET after 500":                          {get, []step{{status: 500}, ok}, 2, true},
 		"attempts are bounded":                   {get, []step{{}}, 6, false},
 		"a Retry-After beyond patience is final": {get, []step{{status: 503, header: after("3600")}, ok}, 1, false},
-		"an answer that is no JSON is final":     {get, []step{{status: 200, body: "<html>"}, ok}, 1, false},
+		"GET after an answer that is no JSON":    {get, []step{{status: 200, body: "<html>"}, ok}, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -153,7 +158,7 @@ func TestBackoffGrowsWithJitterAndHasACeiling(t *testing.T) {
 	} {
 		for jitter, want := range map[float64]time.Duration{0: tt.low, 1: tt.high} {
 			c.jitter = func() float64 { return jitter }
-			if got, again := c.next(t.Context(), &tries{n: tt.attempt - 1}, call{method: http.MethodGet}, errNoAnswer); !again || got != want {
+			if got, again := c.next(t.Context(), &tries{n: tt.attempt - 1, short: tt.attempt - 1}, call{method: http.MethodGet}, errNoAnswer); !again || got != want {
 				t.Errorf("backoff after attempt %d with jitter %v = %v, %v; want %v", tt.attempt, jitter, got, again, want)
 			}
 		}
@@ -231,23 +236,6 @@ func TestAProxysErrorPageIsAProblemToo(t *testing.T) {
 	}
 }
 
-func TestAnEndlessAnswerIsRefused(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		chunk := []byte(strings.Repeat(" ", 1<<20))
-		for r.Context().Err() == nil {
-			if _, err := w.Write(chunk); err != nil {
-				return
-			}
-		}
-	}))
-	defer server.Close()
-	c, err := New(server.URL)
-	require.NoError(t, err)
-	defer c.CloseIdleConnections()
-	_, err = c.User(t.Context(), "u")
-	assert.ErrorContains(t, err, "larger than")
-}
-
 func TestRequestsKeepTheContract(t *testing.T) {
 	day := time.Date(2026, 3, 1, 12, 0, 0, 5, time.FixedZone("", 3600))
 	text := "new"
@@ -285,7 +273,10 @@ func TestRequestsKeepTheContract(t *testing.T) {
 		{func(ctx context.Context, c *Client) error { _, err := c.DevToken(ctx, "u", time.Hour); return err }, "POST", "/v1/dev/token", `{"user_id":"u","ttl_s":3600}`},
 		{func(ctx context.Context, c *Client) error { return c.BeAway(ctx) }, "POST", "/v1/dev/away", ""},
 	} {
-		s := &script{steps: []step{{status: 200, body: "{}"}}}
+		s := &script{steps: []step{{status: 200, body: `{"items":[]}`}}}
+		if tt.method == "DELETE" || strings.HasSuffix(tt.uri, "/like") || tt.uri == "/v1/dev/away" {
+			s.steps[0] = step{status: 204}
+		}
 		if err := tt.call(t.Context(), scripted(t, s)); err != nil {
 			t.Errorf("%s %s: %v", tt.method, tt.uri, err)
 			continue
@@ -378,10 +369,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	c, err := New(server.URL, WithToken("secret"))
 	require.NoError(t, err)
 	defer c.CloseIdleConnections()
-	_, err = c.User(t.Context(), "u")
-	if p, ok := errors.AsType[*Problem](err); !ok || p.Status != http.StatusFound {
-		t.Errorf("error %v", err)
-	}
+	_, err = c.CreateComment(t.Context(), "p", "x")
+	assert.True(t, Unanswered(err), "%v", err)
+	assert.ErrorContains(t, err, "302 Found")
 }
 
 func TestABadBaseURLIsRefused(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -65,11 +66,7 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 	for {
 		at := c.service.now.Load()
 		err := c.send(ctx, at, k, body, out)
-		if err == nil {
-			return nil
-		}
-		if unanswered && k.method == http.MethodDelete && errors.Is(err, ErrNotFound) {
-			// An earlier attempt has deleted the object, and its answer was lost.
+		if err == nil || unanswered && k.method == http.MethodDelete && gone(err) {
 			return nil
 		}
 		if Unanswered(err) {
@@ -83,8 +80,38 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 	}
 }
 
-// request returns the request of one attempt, for the machine at.
+// gone reports whether the service answered that the object does not exist. After a deletion without an answer, the
+// deletion has had its effect.
+func gone(err error) bool {
+	if _, unsent := errors.AsType[*unsentError](err); unsent {
+		return false
+	}
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Status == http.StatusNotFound && !p.foreign
+}
+
+// stray matches a path with an empty or a dot segment, such as the id "..", also if it is encoded once more.
+// Servers and proxies resolve dots, so they would send the call to another path.
+var stray = regexp.MustCompile(`(?i)(^|/|%(25)*(2f|5c))(\.|%(25)*2e){0,2}($|/|%(25)*(2f|5c))`)
+
+// request returns the request of one attempt, for the machine at. Its errors are unsentErrors.
 func (c *Client) request(ctx context.Context, at uint32, k call, body []byte) (*http.Request, error) {
+	if stray.MatchString(k.path[1:]) {
+		return nil, &unsentError{errors.New("an id is empty, \".\" or \"..\": check the ids of the call")}
+	}
+	req, err := c.build(ctx, at, k, body)
+	if err != nil {
+		return nil, &unsentError{err}
+	}
+	for name, values := range req.Header {
+		if strings.ContainsFunc(values[0], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return nil, &unsentError{fmt.Errorf("the value of %s has characters that no header may have: is the value damaged?", name)}
+		}
+	}
+	return req, nil
+}
+
+func (c *Client) build(ctx context.Context, at uint32, k call, body []byte) (*http.Request, error) {
 	u := *c.service.machines[at]
 	escaped := u.EscapedPath() + k.path
 	plain, err := url.PathUnescape(escaped)
@@ -133,39 +160,30 @@ func (c *Client) send(ctx context.Context, at uint32, k call, body []byte, out a
 		return lost(ctx, err)
 	}
 	defer resp.Body.Close()
-	if k.lines != nil && resp.StatusCode == http.StatusOK {
-		return copyRecords(k.lines, resp.Body)
-	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-	switch {
-	case err != nil:
-		return lost(ctx, err)
-	case len(answer) > maxBody:
-		return fmt.Errorf("the answer is larger than %d bytes", maxBody)
-	case resp.StatusCode == http.StatusNotModified && k.known != "":
+	if resp.StatusCode == http.StatusNotModified && k.known != "" {
 		*k.etag = k.known
 		return nil
-	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return problemOf(resp, answer, time.Now())
-	case out == nil:
-		return nil
 	}
-	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("decode the answer: %w", err)
+	if err := refusal(ctx, resp); err != nil {
+		return err
+	}
+	if k.lines != nil && isMedia(resp, "application/x-ndjson") {
+		return copyRecords(k.lines, resp.Body)
+	}
+	answer, err := bodyOf(ctx, resp)
+	if err != nil {
+		return err
+	}
+	if k.lines != nil {
+		return foreign(resp, answer, "the service answers with lines of JSON")
+	}
+	if err := decode(resp, answer, out); err != nil {
+		return err
 	}
 	if k.etag != nil {
 		*k.etag = resp.Header.Get("ETag")
 	}
 	return nil
-}
-
-// lost marks err as an attempt without an answer. If the context has ended, the call is not repeated, but
-// its outcome is unknown, too.
-func lost(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return fmt.Errorf("%w: %w", errNoAnswer, err)
 }
 
 // sleep waits for d. It returns false if ctx has ended.

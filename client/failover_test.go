@@ -97,7 +97,12 @@ func (p *aPair) client(options ...Option) *Client {
 	return c
 }
 
-func created(w http.ResponseWriter, _ *http.Request) {
+func created(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPut {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
 	_, _ = io.WriteString(w, `{"id":"p"}`) // the client looks at the outcome
 }
@@ -166,6 +171,7 @@ func TestAStreamContinuesAtTheNewPrimary(t *testing.T) {
 			defer end()
 			var p *aPair
 			p = newPair(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
 				parts := "id: place1\n\n" + entry("a") + entry("b") + "event: entry\nid: c\ndata: {\"po"
 				if r.Header.Get("Last-Event-ID") == "place1" {
 					parts = entry("b") + entry("c") + "id: place2\n\n" + entry("d")
@@ -209,8 +215,14 @@ func (s *timed) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w := httptest.NewRecorder()
 	w.Header().Set("Retry-After", "1")
+	if status >= 400 {
+		w.Header().Set("Content-Type", "application/problem+json")
+	}
 	w.WriteHeader(status)
-	return w.Result(), nil
+	if status >= 400 {
+		_, err = w.WriteString("{}")
+	}
+	return w.Result(), err
 }
 
 var errRefused = &net.OpError{Op: "dial", Err: errors.New("connection refused")}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"net/http"
@@ -29,6 +30,9 @@ type Page[T any] struct {
 func (l List[T]) Page(ctx context.Context, cursor string, limit int) (Page[T], error) {
 	var page Page[T]
 	err := l.client.do(ctx, call{method: http.MethodGet, path: l.path, query: paged(l.query, cursor, limit)}, &page)
+	if err == nil && page.Items == nil {
+		err = fmt.Errorf("client: %s: %w: the answer is not a list", l.path, errNoAnswer)
+	}
 	return page, err
 }
 

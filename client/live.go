@@ -1,15 +1,12 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -19,8 +16,6 @@ const (
 	silence = 40 * time.Second
 	// mostLate is longer than the time for which an API process shares an old list with new streams.
 	mostLate = 10 * time.Second
-	// maxEvent bounds a line of a stream.
-	maxEvent = 1 << 20
 )
 
 // Live iterates over the posts that come into the caller's home, over like counts of the home's newest
@@ -36,14 +31,17 @@ func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error]
 		s := &live{call: call{method: http.MethodGet, path: path("v1", "home", "stream"), accept: "text/event-stream", last: last}}
 		attempts := tries{began: time.Now()}
 		for {
-			s.heard = false
+			s.heard, s.opened = false, time.Time{}
 			at := c.service.now.Load()
 			goOn, err := c.receive(ctx, at, s, yield)
 			if !goOn {
 				return
 			}
 			if s.heard {
-				attempts = tries{began: time.Now()}
+				attempts.n, attempts.began = 0, time.Now()
+			}
+			if s.lasted() {
+				attempts.short = 0
 			}
 			if Unanswered(err) {
 				c.service.leave(at)
@@ -66,11 +64,21 @@ type live struct {
 	// behind is the time at which the current connection began, or last sent a post again. A slow API
 	// process sends places in the middle of the posts that it sends again.
 	behind time.Time
-	// heard reports whether the current connection was answered.
-	heard bool
+	// opened is the time of the answer of the current connection, zero without an answer of the service. heard reports whether the
+	// connection sent anything.
+	opened time.Time
+	heard  bool
 }
 
-var errSilent = errors.New("the stream is silent")
+// lasted reports whether the connection ends the series of failures. A shorter connection may be a proxy that cuts
+// every answer.
+func (s *live) lasted() bool { return !s.opened.IsZero() && time.Since(s.opened) >= maxBackoff }
+
+var (
+	errSilent = errors.New("the stream is silent")
+	// errEnded means that the caller's loop has ended.
+	errEnded = errors.New("the loop has ended")
+)
 
 // receive opens a stream and yields its updates until the stream breaks. goOn is false if the loop has
 // ended.
@@ -86,58 +94,43 @@ func (c *Client) receive(ctx context.Context, at uint32, s *live, yield func(Upd
 		return true, lost(ctx, err)
 	}
 	defer resp.Body.Close()
-	s.behind = time.Now()
-	if resp.StatusCode != http.StatusOK {
-		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-		if err != nil {
-			return true, lost(ctx, err)
-		}
-		return true, problemOf(resp, answer, time.Now())
+	if err := refusal(ctx, resp); err != nil {
+		return true, err
 	}
+	if resp.StatusCode != http.StatusOK || !isMedia(resp, "text/event-stream") {
+		answer, err := bodyOf(ctx, resp)
+		if err != nil {
+			return true, err
+		}
+		return true, foreign(resp, answer, "the service answers with an event stream")
+	}
+	s.opened = time.Now()
+	s.behind = s.opened
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, maxEvent)
-	var name, id, data string
-	for lines.Scan() {
-		s.heard = true
-		field, value, _ := strings.Cut(lines.Text(), ":")
-		switch value = strings.TrimPrefix(value, " "); field {
-		case "event":
-			name = value
-		case "id":
-			id = value
-		case "data":
-			data += value
-		case "":
-			if lines.Text() != "" { // the line is a comment
-				break
-			}
-			update, ok, err := s.update(name, id, data)
-			if name, id, data = "", "", ""; err != nil {
-				return true, err
-			}
-			quiet.Stop() // the loop may take any time
-			if ok && !yield(update, nil) {
-				return false, nil
-			}
+	err = blocks(resp.Body, func() { s.heard = true; quiet.Reset(silence) }, func(b block) error {
+		update, ok, err := s.update(b)
+		if err != nil {
+			return err
+		}
+		quiet.Stop() // the loop may take any time
+		if ok && !yield(update, nil) {
+			return errEnded
 		}
 		quiet.Reset(silence)
-	}
-	err = lines.Err()
-	if errors.Is(err, bufio.ErrTooLong) {
-		return true, fmt.Errorf("an event is larger than %d bytes", maxEvent)
-	}
-	if err == nil {
-		err = io.ErrUnexpectedEOF
+		return nil
+	})
+	if errors.Is(err, errEnded) {
+		return false, nil
 	}
 	return true, lost(ctx, err)
 }
 
 // update returns the update of a block of the stream. It returns false if the block has nothing new.
-func (s *live) update(name, id, data string) (u Update, ok bool, err error) {
-	switch {
-	case data == "" && id != "":
+func (s *live) update(b block) (u Update, ok bool, err error) {
+	id, data := b.id, b.data.String()
+	switch name := b.event; {
+	case !b.hasData && id != "":
 		if s.call.last = id; time.Since(s.behind) > mostLate {
 			s.since = nil
 		}

@@ -100,7 +100,7 @@ func (s *slow) RoundTrip(*http.Request) (*http.Response, error) {
 	}
 	body := s.answers[0]
 	s.answers = s.answers[1:]
-	return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
 }
 
 // A client that connects again gets three posts again from a slow process, in two parts with a place
@@ -150,7 +150,7 @@ func (m *mute) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		w.CloseWithError(r.Context().Err())
 	}()
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.MultiReader(strings.NewReader(": hello\n\n"), body))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(io.MultiReader(strings.NewReader(": hello\n\n"), body))}, nil
 }
 
 func TestASilentStreamIsOpenedAgain(t *testing.T) {

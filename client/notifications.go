@@ -12,28 +12,28 @@ import (
 // mention.
 type Notification struct {
 	// ID stays the same when the notification moves up, so keep one notification for each ID.
-	ID   string `json:"id"`
-	Kind string `json:"kind"` // like, comment, follow or mention
+	ID   string `json:"id" doc:"It stays while the notification moves: keep one notification for each id." example:"like:01JZ0000000000000000000000"`
+	Kind string `json:"kind" enum:"like,comment,follow,mention"`
 	// Target is a post, "" for a follow.
-	Target string `json:"target,omitempty"`
+	Target string `json:"target,omitempty" doc:"The post. Absent for a follow."`
 	// Actors are the users who acted last, 3 at most.
-	Actors []Actor `json:"actors"`
+	Actors []Actor `json:"actors" nullable:"false" maxItems:"3" doc:"The users that acted last, the newest first. Empty if only older actions are left."`
 	// Count is the stored count, without the caller's own part. It is nil for a mention.
-	Count  *int64    `json:"count,omitempty"`
-	At     time.Time `json:"at"`
-	Unread bool      `json:"unread"`
+	Count  *int64    `json:"count,omitempty" doc:"The count that exists without your own part: of likes, of comments, or of followers. Absent for a mention, and where you have commented very often."`
+	At     time.Time `json:"at" doc:"The time of the place in the list."`
+	Unread bool      `json:"unread" doc:"True if it is above your mark."`
 	// Post is nil except in NotificationViews.
-	Post *PostView `json:"post,omitempty"`
+	Post *PostView `json:"post,omitempty" doc:"Only with expand=view, and absent for a follow."`
 }
 
 // Actor is a user in a notification.
 type Actor struct {
 	UserID string `json:"user_id"`
 	// Reaction is the kind of the reaction that Actor has, if the notification is about likes.
-	Reaction string    `json:"reaction,omitempty"`
-	At       time.Time `json:"at"`
+	Reaction string    `json:"reaction,omitempty" doc:"The kind of a like."`
+	At       time.Time `json:"at" doc:"The time of the action."`
 	// User is nil except in NotificationViews.
-	User *UserView `json:"user,omitempty"`
+	User *UserView `json:"user,omitempty" doc:"Only with expand=view."`
 }
 
 // NotificationPage is a page of notifications.
@@ -43,7 +43,8 @@ type NotificationPage struct {
 	// ReadTo is the argument for ReadNotifications, after the user has seen the page.
 	ReadTo string `json:"read_to"`
 	// Unread is the number of unread notifications; 10 means 10 or more. Only the first page has this
-	// number.
+	// number. If the page has all unread notifications, it is their number in the page; the numbers of Client.Unread
+	// and Live may count hidden notifications, too, until the page's ReadTo is marked as read.
 	Unread *int `json:"unread,omitempty"`
 }
 

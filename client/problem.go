@@ -1,10 +1,10 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +23,8 @@ type Problem struct { //nolint:errname // RFC 9457 calls it a problem
 	Errors []FieldError `json:"errors"`
 	// RetryAfter is the wait that the service requests, 0 for none.
 	RetryAfter time.Duration `json:"-"`
+	// foreign is true for the answer of a proxy, which has no problem details.
+	foreign bool
 }
 
 // FieldError is the fault of one field of a request.
@@ -56,9 +58,8 @@ var ErrNotFound = errors.New("not found")
 // details.
 func problemOf(resp *http.Response, body []byte, now time.Time) *Problem {
 	p := &Problem{}
-	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil || kind != "application/problem+json" || json.Unmarshal(body, p) != nil {
-		p = &Problem{Type: "about:blank", Detail: excerpt(body)}
+	if !isMedia(resp, "application/problem+json") || !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) || json.Unmarshal(body, p) != nil {
+		p = &Problem{Type: "about:blank", Detail: excerpt(body), foreign: true}
 	}
 	p.Status = resp.StatusCode
 	if p.Title == "" {

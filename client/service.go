@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -53,6 +51,8 @@ func (s *service) leave(at uint32) {
 type tries struct {
 	began time.Time
 	n     int
+	// short is the number of attempts since the last stream that lasted. It decides the wait.
+	short int
 	// asked is the longest Retry-After since the last wait, because each machine may request a wait.
 	asked time.Duration
 }
@@ -60,7 +60,11 @@ type tries struct {
 // next decides about the next attempt after err. It returns the wait, or false if the call must not be repeated.
 func (c *Client) next(ctx context.Context, t *tries, k call, err error) (time.Duration, bool) {
 	t.n++
+	t.short++
 	if c.spent(ctx, t) {
+		return 0, false
+	}
+	if _, unsent := errors.AsType[*unsentError](err); unsent {
 		return 0, false
 	}
 	p, refused := errors.AsType[*Problem](err)
@@ -73,7 +77,7 @@ func (c *Client) next(ctx context.Context, t *tries, k call, err error) (time.Du
 	if Unanswered(err) && t.n%len(c.service.machines) != 0 {
 		return 0, true // another machine may serve
 	}
-	ceiling := min(maxBackoff, baseBackoff<<min(t.n, 16))
+	ceiling := min(maxBackoff, baseBackoff<<min(t.short, 16))
 	if c.failover {
 		ceiling = min(ceiling, time.Second)
 	}
@@ -92,14 +96,4 @@ func (c *Client) spent(ctx context.Context, t *tries) bool {
 	}
 	_, limited := ctx.Deadline()
 	return !limited && time.Since(t.began) >= failoverTime
-}
-
-// harmless reports whether a failed attempt had no effect: the service limits the rate, the machine is the standby of a
-// pair, or no connection was opened.
-func harmless(err error) bool {
-	if p, ok := errors.AsType[*Problem](err); ok {
-		return p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable && p.Type == "standby"
-	}
-	e, ok := errors.AsType[*net.OpError](err)
-	return ok && e.Op == "dial"
 }

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// The API answers with the types of this package. Their tags doc, enum, example, nullable and maxItems are for its OpenAPI
+// document.
+
 // NoData removes the stored data, as the Data of a ProfileInput or a PostEdit.
 var NoData = json.RawMessage("null") //nolint:gochecknoglobals // Go has no constants of this type
 
@@ -36,10 +39,10 @@ type User struct {
 // UserView is a user with the values that lists show, and the follows between the user and the caller.
 type UserView struct {
 	ID         string `json:"id"`
-	Name       string `json:"name"`
+	Name       string `json:"name" doc:"It may be a minute old, and so may image_url."`
 	ImageURL   string `json:"image_url"`
-	Following  bool   `json:"following"`
-	FollowedBy bool   `json:"followed_by"`
+	Following  bool   `json:"following" doc:"True if you follow the user."`
+	FollowedBy bool   `json:"followed_by" doc:"True if the user follows you."`
 }
 
 // Counts are a user's exact counts.
@@ -54,7 +57,7 @@ type Edge struct {
 	UserID string    `json:"user_id"`
 	Since  time.Time `json:"since"`
 	// User is nil except in a list of WithUsers.
-	User *UserView `json:"user,omitempty"`
+	User *UserView `json:"user,omitempty" doc:"Only with expand=view."`
 }
 
 // Relationship shows which of two users follows the other one.
@@ -89,16 +92,16 @@ type PostEdit struct {
 // Post is a post. EditedAt is the zero time if the post was never edited, and ExpiresAt is the zero time
 // if the post has no end.
 type Post struct {
-	ID        string          `json:"id"`
+	ID        string          `json:"id" doc:"A ULID: ids order an author's posts by time."`
 	AuthorID  string          `json:"author_id"`
 	Text      string          `json:"text"`
 	ImageURL  string          `json:"image_url"`
 	CreatedAt time.Time       `json:"created_at"`
-	EditedAt  time.Time       `json:"edited_at,omitzero"`
-	Kind      string          `json:"kind,omitempty"`
+	EditedAt  time.Time       `json:"edited_at,omitzero" doc:"Absent if the post was never edited."`
+	Kind      string          `json:"kind,omitempty" doc:"The kind that the author gave, such as album."`
 	Data      json.RawMessage `json:"data,omitempty"`
-	Mentions  []string        `json:"mentions,omitempty"`
-	ExpiresAt time.Time       `json:"expires_at,omitzero"`
+	Mentions  []string        `json:"mentions,omitempty" nullable:"false" doc:"Ids of users, also of unknown ones."`
+	ExpiresAt time.Time       `json:"expires_at,omitzero" doc:"From then on no call shows the post."`
 }
 
 // CommentInput is a new comment. Only Text is required.
@@ -117,17 +120,17 @@ type PostRange struct {
 
 // Comment is a comment on a post.
 type Comment struct {
-	ID        string          `json:"id"`
+	ID        string          `json:"id" doc:"A ULID."`
 	PostID    string          `json:"post_id"`
 	AuthorID  string          `json:"author_id"`
 	Text      string          `json:"text"`
 	CreatedAt time.Time       `json:"created_at"`
 	Data      json.RawMessage `json:"data,omitempty"`
-	Mentions  []string        `json:"mentions,omitempty"`
+	Mentions  []string        `json:"mentions,omitempty" nullable:"false" doc:"Ids of users, also of unknown ones."`
 	// Author is nil except in a list of WithUsers.
-	Author *UserView `json:"author,omitempty"`
+	Author *UserView `json:"author,omitempty" doc:"Only in a list of a post's comments with expand=view."`
 	// Post is nil except in CommentViewsByUser.
-	Post *PostView `json:"post,omitempty"`
+	Post *PostView `json:"post,omitempty" doc:"Only in a list of a user's comments with expand=view."`
 }
 
 // Liker is a user who likes a post.
@@ -135,7 +138,7 @@ type Liker struct {
 	UserID  string    `json:"user_id"`
 	LikedAt time.Time `json:"liked_at"`
 	// User is nil except in a list of WithUsers.
-	User *UserView `json:"user,omitempty"`
+	User *UserView `json:"user,omitempty" doc:"Only with expand=view."`
 }
 
 // LikeCount is the number of users who liked a post at AsOf.
@@ -172,7 +175,7 @@ type Reactor struct {
 
 // ReactionCount has the numbers of users with a reaction to a post at AsOf, by kind.
 type ReactionCount struct {
-	Counts map[string]int64 `json:"counts"`
+	Counts map[string]int64 `json:"counts" nullable:"false" doc:"Of each configured kind that somebody has."`
 	AsOf   time.Time        `json:"as_of"`
 }
 
@@ -188,33 +191,33 @@ type HomeItem struct {
 	Post      Post   `json:"post"`
 	Author    Author `json:"author"`
 	LikeCount int64  `json:"like_count"`
-	Liked     bool   `json:"liked"`
+	Liked     bool   `json:"liked" doc:"True if you like the post."`
 	// Reactions has the counts by kind of reaction, including likes. Reaction is the kind of the caller's
 	// reaction, or "" for none. If only likes are configured, Reactions is nil and Reaction is "".
-	Reactions map[string]int64 `json:"reactions,omitzero"`
-	Reaction  string           `json:"reaction,omitempty"`
+	Reactions map[string]int64 `json:"reactions,omitzero" doc:"The number of users of each kind of reaction that somebody has, likes among them. Absent where only likes are configured."`
+	Reaction  string           `json:"reaction,omitempty" doc:"The kind of your reaction. Absent if you have none, or where only likes are configured."`
 }
 
 // PostView is a post with all values that a page shows.
 type PostView struct {
 	HomeItem
-	CommentCount int64 `json:"comment_count"`
+	CommentCount int64 `json:"comment_count" doc:"The number of comments at the time of the read. The like count follows soon, this one is exact at once."`
 	// LikedAt is the time at which the user liked the post, in a list of the user's liked posts. It is
 	// the zero time in any other list.
-	LikedAt time.Time `json:"liked_at,omitzero"`
+	LikedAt time.Time `json:"liked_at,omitzero" doc:"In a list of liked posts: when the user of the list liked the post."`
 	// BookmarkedAt is the time at which the caller made the bookmark, in BookmarkViews. It is the zero
 	// time in any other list.
-	BookmarkedAt time.Time `json:"bookmarked_at,omitzero"`
+	BookmarkedAt time.Time `json:"bookmarked_at,omitzero" doc:"In your list of bookmarks: when you made the bookmark."`
 }
 
 // Found is the answer to a call that asks for several ids.
 type Found[T any] struct {
 	// Items has one item for each found id, in the order of the ids.
-	Items []T `json:"items"`
+	Items []T `json:"items" nullable:"false" doc:"In the order of ids, each once."`
 	// Missing has the ids that are unknown or whose objects were deleted.
-	Missing []string `json:"missing"`
+	Missing []string `json:"missing" nullable:"false" doc:"The ids that are unknown or were deleted."`
 	// Rest has the ids whose items did not fit into the answer. Another call can read these items.
-	Rest []string `json:"rest,omitempty"`
+	Rest []string `json:"rest,omitempty" doc:"Ids whose items would exceed 256 KiB of JSON: ask for them once more. Absent if all fit."`
 }
 
 // News has the posts of the caller's home that are newer than a given post.
@@ -246,13 +249,13 @@ type LikesUpdate struct {
 	PostID string `json:"post_id"`
 	Count  int64  `json:"count"`
 	// Reactions has all counts by kind. It is nil if only likes are configured.
-	Reactions map[string]int64 `json:"reactions,omitzero"`
+	Reactions map[string]int64 `json:"reactions,omitzero" doc:"All counts by kind of reaction. Absent where only likes are configured."`
 }
 
 // Author holds the values of an author that a home shows.
 type Author struct {
 	ID       string `json:"id"`
-	Name     string `json:"name"`
+	Name     string `json:"name" doc:"A changed name follows soon, and so does image_url."`
 	ImageURL string `json:"image_url"`
 }
 

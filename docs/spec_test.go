@@ -20,7 +20,7 @@ var (
 
 func TestEachRuleOfAModelHasItsRun(t *testing.T) {
 	pages := map[string]string{"Bylines": "decisions/0037-bylines.md", "Budget": "decisions/0044-hour-of-a-user.md"}
-	for _, model := range []string{"Kinds", "Homes", "Bylines", "Removal", "Budget", "Archive"} {
+	for _, model := range []string{"Kinds", "Homes", "Bylines", "Removal", "Budget", "Archive", "Pair", "Standby"} {
 		source := read(t, "../spec/"+model+".tla")
 		_, rules, found := strings.Cut(source, `\* Rules`)
 		require.True(t, found)

@@ -244,7 +244,7 @@ func TestAnOldCopyOfADirectoryDoesNotStart(t *testing.T) {
 	require.NoError(t, os.Rename(snapshot, u.data))
 	_, stderr, err := fanfare(t, u.env, "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
 	assert.NotZero(t, code(err))
-	assert.Contains(t, stderr, "an old copy: restore from the archive")
+	assert.Contains(t, stderr, "another copy of this data directory wrote to the archive")
 	u.fanfare(t, "archive", "take", "--yes", "--data-dir", u.data)
 	p = u.start(t)
 	play("3")

@@ -37,18 +37,18 @@ const eventsChannel = "events"
 
 func asyncChannels() map[string]asyncChannel {
 	return map[string]asyncChannel{
-		queue.TopicPosts: {"Posts to deliver. Other producers may send them.", true, []messages.Kind{messages.KindPostCreated}},
-		queue.TopicLikes: {"Reactions to count. Other producers may send them.", true, []messages.Kind{messages.KindLiked, messages.KindReacted, messages.KindUnliked}},
+		queue.TopicPosts: {"Posts to deliver. Other producers may send them.", true, []messages.Kind{"PostCreated"}},
+		queue.TopicLikes: {"Reactions to count. Other producers may send them.", true, []messages.Kind{"Liked", "Reacted", "Unliked"}},
 		queue.TopicBackfills: {"Fanfare's own work: copies, removals and walks.", true, []messages.Kind{
-			messages.KindFollowed, messages.KindUnfollowed, messages.KindPostDeleted, messages.KindUserForgotten, messages.KindProfileChanged,
-			messages.KindMarkWalk, messages.KindSeen, messages.KindReturned,
+			"Followed", "Unfollowed", "PostDeleted", "UserForgotten", "ProfileChanged",
+			"MarkWalk", "Seen", "Returned",
 		}},
-		queue.TopicChunks: {"Fanfare's own work: the parts of deliveries.", true, []messages.Kind{messages.KindFanoutPlan, messages.KindFanoutChunk}},
+		queue.TopicChunks: {"Fanfare's own work: the parts of deliveries.", true, []messages.Kind{"FanoutPlan", "FanoutChunk"}},
 		queue.TopicNotices: {"Fanfare's own work: notifications.", true, []messages.Kind{
-			messages.KindLikeCounted, messages.KindFollowed, messages.KindCommented, messages.KindMentioned,
+			"LikeCounted", "Followed", "Unfollowed", "Commented", "Mentioned",
 		}},
 		eventsChannel: {"The queue that FANFARE_EVENTS_QUEUE names: work that Fanfare has applied, for programs of yours.", false, []messages.Kind{
-			messages.KindPostDelivered, messages.KindLikeCounted, messages.KindNotified, messages.KindPostTakenDown, messages.KindFollowed,
+			"PostDelivered", "LikeCounted", "Notified", "PostTakenDown", "Followed",
 		}},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fanfare/internal/porttest"
+	"fanfare/internal/stormtest"
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
@@ -187,7 +188,7 @@ func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
 // time.
 func TestCrashOfADaemonLosesNothing(t *testing.T) {
 	t.Parallel()
-	for round := range *crashRounds {
+	for round := range stormtest.Runs(*crashRounds) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			random := mathrand.New(mathrand.NewPCG(uint64(round), 2))

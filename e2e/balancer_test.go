@@ -212,7 +212,7 @@ func TestClientsOutliveTheirPrimary(t *testing.T) {
 	t.Parallel()
 	one, two := twins(t)
 	for _, u := range []*upright{one, two} {
-		u.env = append(u.env, "FANFARE_LEASE=2s", "FANFARE_STANDBY_TIMEOUT=500ms")
+		u.env = append(u.env, "FANFARE_FAILOVER_AFTER=3s")
 	}
 	p := one.start(t)
 	s := two.standby(t)

@@ -175,7 +175,7 @@ func TestTheTasksOfTheStackAreAcceptedAndLockedUp(t *testing.T) {
 			assert.Equal(t, []any{"CMD", "fanfare", "health", "--url", "http://127.0.0.1:9091/healthz"}, at(t, container, "HealthCheck", "Command"))
 			env := environmentOf(t, resources, name)
 			cfg := accepted(t, name, role, env)
-			assert.Equal(t, int64(50_000), cfg.FollowersPushed(), name)
+			assert.Equal(t, int64(50_000), cfg.PushLimit, name)
 			isMemoryLimit(t, name, env["GOMEMLIMIT"], memory)
 		}
 	}
@@ -196,9 +196,9 @@ func TestEveryDrainOfTheStackEndsBeforeTheTaskIsKilled(t *testing.T) {
 		assert.LessOrEqual(t, stop, 120, name)
 		cfg, err := config.Load(entries(environmentOf(t, resources, name)), role)
 		require.NoError(t, err)
-		assert.GreaterOrEqual(t, time.Duration(stop)*time.Second, cfg.DrainTime()+30*time.Second, name)
+		assert.GreaterOrEqual(t, time.Duration(stop)*time.Second, cfg.Drain+30*time.Second, name)
 		if name == "api" {
-			assert.Equal(t, most+"s", fmt.Sprintf("%.0fs", cfg.DrainTime().Seconds()))
+			assert.Equal(t, most+"s", fmt.Sprintf("%.0fs", cfg.Drain.Seconds()))
 		}
 	}
 }
@@ -213,8 +213,8 @@ func TestOneTaskOfTheStackHasTheCanaryAndTheAuditor(t *testing.T) {
 		env := environmentOf(t, resources, name)
 		cfg, err := config.Load(entries(env), role)
 		require.NoError(t, err)
-		assert.Equal(t, name == "canary", cfg.HasCanary(), name)
-		assert.Equal(t, name == "canary", cfg.HasAuditor(), name)
+		assert.Equal(t, name == "canary", bool(cfg.Canary), name)
+		assert.Equal(t, name == "canary", bool(cfg.Auditor), name)
 		assert.NotEmpty(t, env["FANFARE_CANARY"]+env["FANFARE_AUDIT"], "%s: the file could turn them on", name)
 		assert.Equal(t, []any{map[string]any{"Type": "s3", "Value": file}}, at(t, taskContainer(t, resources, name), "EnvironmentFiles"))
 		assert.NotContains(t, taskContainer(t, stack(t, "services.yaml", given()), name), "EnvironmentFiles")
@@ -287,7 +287,7 @@ func accepted(t *testing.T, name string, role config.Role, env map[string]string
 	require.NoError(t, err, name)
 	assert.Equal(t, config.EngineAWS, cfg.Engine, name)
 	if name != "canary" { // no client calls the canary
-		assert.Equal(t, stopTakes-30*time.Second, cfg.DrainTime(), name)
+		assert.Equal(t, stopTakes-30*time.Second, cfg.Drain, name)
 	}
 	assert.Equal(t, ":9091", cfg.MetricsAddr, name)
 	assert.False(t, cfg.AdminIsPublic(), name)

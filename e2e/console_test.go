@@ -72,10 +72,13 @@ func (b *tab) seen() (requests, problems []string) {
 	return slices.Clone(b.requests), slices.Clone(b.problems)
 }
 
-// run performs actions in the tab, within a minute.
+// tabTime is the deadline of an action or a condition in a tab. axe takes minutes where many browsers share two processors.
+const tabTime = 5 * time.Minute
+
+// run performs actions in the tab, within tabTime.
 func (b *tab) run(actions ...chromedp.Action) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(b.ctx, tabTime)
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		_, problems := b.seen()
@@ -87,9 +90,9 @@ func (b *tab) run(actions ...chromedp.Action) {
 // eval.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
-	await(b.t, what, time.Minute, func() bool {
+	await(b.t, what, tabTime, func() bool {
 		holds := false
-		ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+		ctx, cancel := context.WithTimeout(b.ctx, tabTime)
 		defer cancel()
 		err := chromedp.Run(ctx, chromedp.Evaluate("Boolean("+expression+")", &holds))
 		return err == nil && holds // an error means that the page, or a part of the page, is not loaded yet
@@ -155,7 +158,7 @@ func (b *tab) isOpenToAll(name string) {
 		for _, scheme := range []string{"light", "dark"} {
 			var found []violation
 			b.run(chromedp.EmulateViewport(width, 900), colours(scheme), chromedp.Evaluate(`scrollTo(0, 0)`, nil),
-				chromedp.Evaluate(`axe.run({ resultTypes: ["violations"] }).then(r => r.violations)`, &found, wait))
+				chromedp.Evaluate(`axe.run({ resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }).then(r => r.violations)`, &found, wait))
 			for _, v := range found {
 				if v.Impact == "serious" || v.Impact == "critical" {
 					b.t.Errorf("%s, %d pixels, %s: axe finds %s (%s): %v", name, width, scheme, v.ID, v.Help, v.Nodes)
@@ -301,7 +304,7 @@ func TestPeopleUseTheConsole(t *testing.T) {
 // deadLetters puts dead letters into the queues of a stopped server.
 func (u *upright) deadLetters(t *testing.T, letters map[string]*message.Message) {
 	t.Helper()
-	broker, err := embedded.Open(filepath.Join(u.data, "queue"), embedded.Options{})
+	broker, err := embedded.Create(filepath.Join(u.data, "queue"), embedded.Options{})
 	require.NoError(t, err)
 	for topic, letter := range letters {
 		require.NoError(t, broker.DeadLetter(t.Context(), topic, letter, "of no use: "+hostile))

@@ -1,6 +1,7 @@
 // Package e2e runs the real binaries as users do, and tests them from outside. The tests of the embedded
-// engine need only Go. With the build tag e2e, further tests run. They need SQS and DynamoDB at
-// AWS_ENDPOINT_URL (scripts/with-emulators.sh starts both), the engine at E2E_DYNOXIDE_URL for most
+// engine need only Go. With the build tag e2e further tests run, and with e2e and slow all tests of make
+// test-all. They need SQS and DynamoDB at AWS_ENDPOINT_URL (scripts/with-emulators.sh starts both), the
+// engine at E2E_DYNOXIDE_URL for most
 // tables, a browser (with axe-core, and pictures in bin/screenshots), Schemathesis, and curl for the
 // README's commands. If one of these programs is missing, its tests fail, and are never skipped. The
 // package also has the tests of docker-compose.yml and of the messages' schema files, because its module

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fanfare/internal/porttest"
+	"fanfare/internal/stormtest"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -74,7 +75,7 @@ func TestASecondProcessOnTheDataDirectoryRefusesToStart(t *testing.T) {
 // the replay, too. In the rounds between, the replay retries its calls and continues.
 func TestCrashOfUpLosesNothing(t *testing.T) {
 	t.Parallel()
-	for round := range *crashRounds {
+	for round := range stormtest.Runs(*crashRounds) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(round), 1))
 			u := newUp(t)

@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && slow
 
 package e2e
 
@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,34 +67,33 @@ type setting struct {
 }
 
 // typesOfSettings returns the type of each setting of the product.
-func typesOfSettings() map[string]setting {
+func typesOfSettings(t *testing.T) map[string]setting {
+	t.Helper()
 	types := map[string]setting{}
-	for field := range reflect.TypeFor[config.Config]().Fields() {
-		kind, name := field.Type, field.Tag.Get("env")
-		if kind.Kind() == reflect.Pointer {
-			kind = kind.Elem()
-		}
-		switch {
+	for _, f := range config.Fields() {
+		switch name := f.Name; {
 		case name == "FANFARE_CORS_HEADERS":
 			types[name] = setting{"list", []any{"X-One", "X-Two"}, "X-One,X-Two"}
 		case name == "FANFARE_REACTIONS":
 			types[name] = setting{"list", []any{"love", "laugh"}, "love,laugh"}
-		case name == "FANFARE_NOTIFICATION_TTL":
-			types[name] = setting{"duration", "2160h0m0s", "2160h0m0s"}
-		case name == "FANFARE_LOG_LEVEL":
-			types[name] = setting{"level", "info", "info"}
-		case name == "FANFARE_USER_UNITS":
-			types[name] = setting{"whole", 1000000.0, "1000000"}
-		case kind == reflect.TypeFor[config.Switch]():
-			types[name] = setting{"switch", false, "off"}
-		case kind == reflect.TypeFor[time.Duration]():
-			types[name] = setting{"duration", "1m0s", "1m0s"}
-		case kind.Kind() == reflect.Slice:
+		case f.Kind == "list":
 			types[name] = setting{"list", []any{"https://a.example", "https://b.example"}, "https://a.example,https://b.example"}
-		case kind.Kind() == reflect.String:
-			types[name] = setting{"text", name, name}
-		default:
+		case f.Kind == "switch":
+			types[name] = setting{"switch", false, "off"}
+		case len(f.Words) > 0:
+			types[name] = setting{"words", f.Words[0], f.Words[0]}
+		case f.High != "" && f.Kind == "whole":
+			number, err := strconv.ParseFloat(f.High, 64)
+			require.NoError(t, err)
+			types[name] = setting{"whole", number, f.High}
+		case f.Kind == "whole":
 			types[name] = setting{"whole", 100.0, "100"}
+		case f.Kind == "duration":
+			types[name] = setting{"duration", f.High, f.High}
+		case f.Pattern != "":
+			types[name] = setting{"name", name, name}
+		default:
+			types[name] = setting{"text", name, name}
 		}
 	}
 	return types
@@ -140,7 +139,7 @@ func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 	t.Parallel()
 	schema, names := chartSchema(t)
 	assert.Equal(t, config.Names(), slices.Sorted(maps.Keys(names)))
-	types := typesOfSettings()
+	types := typesOfSettings(t)
 	fits := func(over map[string]any) error { return schema.Validate(chartValues(t, over)) }
 	wrong := map[string]any{"switch": true, "whole": 100.0, "list": []any{"https://a.example"}, "text": "no value of another type"}
 	for name, isOwn := range names {
@@ -150,7 +149,7 @@ func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 		for kind, written := range wrong {
 			// Only --set turns a text into an exact number. The templates know whether a number comes
 			// from --set.
-			if !isOwn && kind != types[name].kind && (name != "FANFARE_EVENTS_QUEUE" || kind != "whole") {
+			if !isOwn && kind != types[name].kind && (types[name].kind != "name" || kind != "whole") {
 				require.Error(t, fits(map[string]any{"settings": map[string]any{name: written}}), "%s with a %s", name, kind)
 			}
 		}
@@ -162,7 +161,7 @@ func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 func TestTheChartHandsEverySettingOnOrSetsItItself(t *testing.T) {
 	t.Parallel()
 	_, names := chartSchema(t)
-	types := typesOfSettings()
+	types := typesOfSettings(t)
 	written := map[string]any{}
 	for name, isOwn := range names {
 		if !isOwn {
@@ -191,9 +190,8 @@ settings:
   FANFARE_PUSH_LIMIT: 1_000_000
   FANFARE_MAX_FOLLOWING: 9007199254740991
   FANFARE_RATE_LIMIT: 1e6
-  FANFARE_SERVICE_RATE_LIMIT: 0
   FANFARE_STREAMS: 0x1000
-  FANFARE_STREAM_POLL: ~
+  FANFARE_STREAMS_PER_USER: ~
   FANFARE_LIKE_WINDOW: 1m
   FANFARE_CORS_ORIGINS: [https://a.example, "http://localhost:3000"]
 `)
@@ -204,9 +202,9 @@ settings:
 	}
 	c, err := config.Load(environ, config.API)
 	require.NoError(t, err)
-	assert.Equal(t, []any{false, true, false, false}, []any{bool(c.LikesByUser), bool(c.Pprof), c.HasCanary(), c.HasAuditor()})
-	assert.Equal(t, []any{int64(1_000_000), int64(1<<53 - 1), 1_000_000, 0, 4096, time.Minute, time.Minute}, []any{
-		c.FollowersPushed(), c.MaxFollowing, c.RequestsPerSecond(), c.ServiceRequestsPerSecond(), c.Streams, c.StreamPoll, c.LikeWindow,
+	assert.Equal(t, []any{false, true, false, false}, []any{bool(c.LikesByUser), bool(c.Pprof), bool(c.Canary), bool(c.Auditor)})
+	assert.Equal(t, []any{int64(1_000_000), int64(1<<53 - 1), 1_000_000, 4096, 8, time.Minute}, []any{
+		c.PushLimit, c.MaxFollowing, c.RateLimit, c.Streams, c.StreamsPerUser, c.LikeWindow,
 	})
 	assert.Equal(t, [][]string{{"https://a.example", "http://localhost:3000"}, {"123456789012345678", "b"}}, [][]string{c.CORSOrigins, c.JWTAudience})
 }

@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && slow
 
 package e2e
 
@@ -64,6 +64,42 @@ func writtenValues(t *testing.T) []written {
 	return all
 }
 
+// bounds returns a row for the least and the greatest value of each number and duration that people write, and for a value
+// beyond each.
+func bounds(t *testing.T) (all []written) {
+	t.Helper()
+	_, names := chartSchema(t)
+	row := func(f config.Field, text, refused string) {
+		w := written{values: fmt.Sprintf("settings: {%s: %s}", f.Name, text), variable: f.Name, text: text, refused: refused}
+		w.line = w.values
+		all = append(all, w)
+	}
+	for _, f := range config.Fields() {
+		if names[f.Name] {
+			continue
+		}
+		for bound, step := range map[string]int64{f.Low: -1, f.High: 1} {
+			switch {
+			case bound == "":
+			case f.Kind == "whole":
+				n, err := strconv.ParseInt(bound, 10, 64)
+				require.NoError(t, err)
+				row(f, bound, "")
+				row(f, strconv.FormatInt(n+step, 10), f.Name)
+			case f.Kind == "duration":
+				d, err := time.ParseDuration(bound)
+				require.NoError(t, err)
+				row(f, bound, "")
+				row(f, (d + time.Duration(step)*time.Millisecond).String(), f.Name)
+			}
+		}
+		if f.Zero != "" {
+			row(f, "0", "")
+		}
+	}
+	return all
+}
+
 // install renders a release with values in the form in which a person writes them: YAML, or flags.
 func install(t *testing.T, release, values string, flags ...string) (map[string]map[string]any, error) {
 	t.Helper()
@@ -124,7 +160,7 @@ func environmentIn(t *testing.T, all map[string]map[string]any, name string) map
 // refuses the value, and the error names it.
 func TestTheChartTakesWhatPeopleWriteOrRefusesIt(t *testing.T) {
 	t.Parallel()
-	rows := writtenValues(t)
+	rows := append(writtenValues(t), bounds(t)...)
 	var taken, refused int
 	for i, w := range rows {
 		if w.refused != "" {

@@ -34,7 +34,7 @@ func table(c config.Config) any     { return c.Table }
 func prefix(c config.Config) any    { return c.QueuePrefix }
 func audiences(c config.Config) any { return c.JWTAudience }
 func origins(c config.Config) any   { return c.CORSOrigins }
-func pushes(c config.Config) any    { return c.FollowersPushed() }
+func pushes(c config.Config) any    { return c.PushLimit }
 
 // kept returns a value that tasks have to get unchanged.
 func kept(parameter, variable, value string, meaning func(config.Config) any, is any) parameterValue {
@@ -74,7 +74,7 @@ func hostileValues() []parameterValue {
 		kept("PushLimit", "FANFARE_PUSH_LIMIT", "0", pushes, int64(0)), kept("PushLimit", "FANFARE_PUSH_LIMIT", "0050", pushes, int64(50)),
 		kept("PushLimit", "FANFARE_PUSH_LIMIT", "999999999999999999", pushes, int64(999999999999999999)),
 		kept("EventsQueue", "FANFARE_EVENTS_QUEUE", "1e3", func(c config.Config) any { return c.EventsQueue }, "1e3"),
-		{parameter: "DrainSeconds", value: "0", variable: "FANFARE_DRAIN", want: "0s", meaning: func(c config.Config) any { return c.DrainTime() }, is: time.Duration(0)},
+		{parameter: "DrainSeconds", value: "0", variable: "FANFARE_DRAIN", want: "0s", meaning: func(c config.Config) any { return c.Drain }, is: time.Duration(0)},
 		{parameter: "DrainSeconds", value: "90", variable: "FANFARE_DRAIN", want: "90s"},
 		line("FANFARE_REACTIONS", "love, wow", func(c config.Config) any { return c.Reactions }, []string{"love", "wow"}),
 		line("FANFARE_LIKES_BY_USER", "off", func(c config.Config) any { return bool(c.LikesByUser) }, false),

@@ -44,7 +44,7 @@ func wired(t *testing.T, one, two *upright) (c cable) {
 		c[i] = toxiproxy.NewProxy(server, fmt.Sprint(i), "127.0.0.1:0", addr)
 		require.NoError(t, c[i].Start())
 		t.Cleanup(c[i].Stop)
-		u.env = append(u.env, "FANFARE_STANDBY_TIMEOUT=300ms", "FANFARE_LEASE=2s", "FANFARE_DEV_SECRET="+strings.Repeat("s", 32))
+		u.env = append(u.env, "FANFARE_FAILOVER_AFTER=3s", "FANFARE_DEV_SECRET="+strings.Repeat("s", 32))
 	}
 	one.env = append(one.env, "FANFARE_PEER="+c[1].Listen)
 	two.env = append(two.env, "FANFARE_PEER="+c[0].Listen)
@@ -262,6 +262,7 @@ func TestAPairOutlivesItsProcesses(t *testing.T) {
 	two.paired(t, "standby")
 	l.more(one)
 	p.stop(t)
+	require.NoError(t, os.Rename(filepath.Join(one.data, "LOCK"), filepath.Join(old, "LOCK"))) // else the files are a copy
 	require.NoError(t, os.RemoveAll(one.data))
 	require.NoError(t, os.Rename(old, one.data))
 	p = one.again(t)

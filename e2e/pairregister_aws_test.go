@@ -89,8 +89,20 @@ func (u *upright) holds(t *testing.T, journal string) {
 	t.Logf("0 of %d answered calls are lost", linesOf(text)-linesOf(unanswered(text)))
 }
 
-// TestAStandbyTakesOverByItself kills the primary of a pair under load, several times. Its standby takes over without an
-// operator, and has each answered call. Before that, the register is away, and later the standby: the primary answers all the time.
+// restarts stops and starts a standby in order, while its primary answers calls.
+func (u *upright) restarts(t *testing.T, standby *process, answers func()) *process {
+	t.Helper()
+	answers()
+	standby.stop(t)
+	answers()
+	standby = u.standby(t)
+	u.paired(t, "standby")
+	return standby
+}
+
+// TestAStandbyTakesOverByItself kills the primary of a pair under load, several times. Its standby takes over without an operator, and has each
+// answered call. Before that, the register is away, and later the standby, which is killed once and restarted in order twice: the primary
+// answers all the time.
 func TestAStandbyTakesOverByItself(t *testing.T) {
 	t.Parallel()
 	primary, other, networks := registered(t)
@@ -121,6 +133,9 @@ func TestAStandbyTakesOverByItself(t *testing.T) {
 		s = other.standby(t)
 		primary.paired(t, "primary")
 		other.paired(t, "standby")
+		for range 2 {
+			s = other.restarts(t, s, func() { player.plays(t, journal, lines(t, journal)+random.IntN(200)) })
+		}
 
 		other.settles(t)
 		player.plays(t, journal, lines(t, journal)+random.IntN(1000))

@@ -22,9 +22,6 @@ func split(t *testing.T) (one, two *upright, p, s *process, c cable, registers [
 	t.Helper()
 	one, two, registers = registered(t)
 	c = wired(t, one, two)
-	for _, u := range []*upright{one, two} {
-		u.env = append(u.env, "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_FAILOVER_AFTER=3s")
-	}
 	p, s = one.start(t), two.standby(t)
 	one.paired(t, "primary")
 	two.paired(t, "standby")

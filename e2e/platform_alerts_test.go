@@ -182,7 +182,7 @@ func watchDemo(t *testing.T) {
 // five seconds.
 func (u *upright) askedToDelete(t *testing.T, author string, posts []string) {
 	t.Helper()
-	broker, err := embedded.Open(filepath.Join(u.data, "queue"), embedded.Options{})
+	broker, err := embedded.Create(filepath.Join(u.data, "queue"), embedded.Options{})
 	require.NoError(t, err)
 	first := time.Now().Add(5*time.Second - purgeWait)
 	msgs := make([]*message.Message, len(posts))

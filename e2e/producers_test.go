@@ -133,7 +133,7 @@ func TestEventsReachTheirQueue(t *testing.T) {
 			for _, m := range received.Messages {
 				e, err := messages.Decode([]byte(m.Body))
 				require.NoError(t, err)
-				name := string(e.Kind())
+				name := string(messages.KindOf(e))
 				if n, ok := e.(*messages.Notified); ok {
 					name += " " + n.NoticeKind
 				}

@@ -5,12 +5,15 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/invopop/jsonschema"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/id"
 	"fanfare/messages"
 )
 
@@ -20,18 +23,17 @@ var updateSchema = flag.Bool("update-schema", false, "write the JSON Schema file
 // events. The test is in e2e because only this module has the generator.
 func TestSchemaFilesFollowTheTypes(t *testing.T) {
 	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true}
-	for _, event := range []messages.Event{
-		&messages.PostCreated{}, &messages.Liked{}, &messages.Unliked{}, &messages.Reacted{}, &messages.Followed{}, &messages.Unfollowed{}, &messages.PostDeleted{}, &messages.UserForgotten{}, &messages.ProfileChanged{}, &messages.MarkWalk{}, &messages.Seen{}, &messages.Returned{}, &messages.FanoutPlan{}, &messages.FanoutChunk{},
-		&messages.PostDelivered{}, &messages.LikeCounted{}, &messages.Commented{}, &messages.Mentioned{}, &messages.Notified{}, &messages.PostTakenDown{},
-	} {
+	for _, kind := range messages.Kinds() {
+		event := messages.New(kind)
 		schema := reflector.Reflect(event)
-		schema.Title = string(event.Kind())
-		schema.Properties.Set("type", &jsonschema.Schema{Const: string(event.Kind())})
+		schema.Title = string(kind)
+		addGrammars(schema, reflect.TypeOf(event).Elem())
+		schema.Properties.Set("type", &jsonschema.Schema{Const: string(kind)})
 		schema.Properties.Set("version", &jsonschema.Schema{Const: messages.Version})
 		schema.Required = append([]string{"type", "version"}, schema.Required...)
 		got, err := json.MarshalIndent(schema, "", "  ")
 		require.NoError(t, err)
-		file := filepath.Join("..", "messages", "schema", string(event.Kind())+".json")
+		file := filepath.Join("..", "messages", "schema", string(kind)+".json")
 		if *updateSchema {
 			require.NoError(t, os.WriteFile(file, append(got, '\n'), 0o644))
 		}
@@ -40,5 +42,22 @@ func TestSchemaFilesFollowTheTypes(t *testing.T) {
 		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
 			t.Errorf("%s differs from its type: write it with go test . -run TestSchemaFiles -update-schema (-file +type):\n%s", file, diff)
 		}
+	}
+}
+
+// addGrammars adds the patterns of the fields with ids.
+func addGrammars(schema *jsonschema.Schema, of reflect.Type) {
+	for _, field := range reflect.VisibleFields(of) {
+		grammar, _, _ := strings.Cut(field.Tag.Get("id"), ",")
+		pattern := map[string]string{"user": id.UserPattern, "ulid": id.ULIDPattern}[grammar]
+		if pattern == "" {
+			continue
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		property, _ := schema.Properties.Get(name)
+		if property.Items != nil {
+			property = property.Items
+		}
+		property.Pattern = pattern
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +30,7 @@ func callAWS(t *testing.T, service, contentType, target, body string) string {
 	req.Header.Set("Content-Type", contentType)
 	req.Header.Set("X-Amz-Target", target)
 	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/"+service+"/aws4_request, SignedHeaders=host, Signature=0")
-	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
+	resp, err := (&http.Client{Timeout: 5 * time.Minute}).Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
@@ -143,21 +141,4 @@ func TestTheDeployedStackRunsTheSystemExactly(t *testing.T) {
 	stdout, stderr, err := fanfare(t, c.env, c.replay("--graph", graph, "--max-users", "20", "--posts", "20", "--likes", "60")...)
 	verdict(t, stdout, stderr, err)
 	c.stop(t)
-}
-
-// TestTheTemplatesKeepCfnLintsRules also checks a template with a planted fault. So the test fails if
-// cfn-lint finds nothing.
-func TestTheTemplatesKeepCfnLintsRules(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile("../deploy/cloudformation/data.yaml")
-	require.NoError(t, err)
-	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
-	require.NoError(t, os.WriteFile(wrong, []byte(strings.Replace(string(data), "BillingMode", "BilingMode", 1)), 0o600))
-	out, err := exec.CommandContext(t.Context(), "../scripts/python-tools.sh", "run", "deploy-lint", "cfn-lint", "--format", "parseable", "--",
-		"../deploy/cloudformation/data.yaml", "../deploy/cloudformation/services.yaml", "../deploy/cloudformation/alarms.yaml", "../deploy/cloudformation/budget.yaml", "../deploy/cloudformation/archive.yaml", wrong).CombinedOutput()
-	require.Error(t, err)
-	assert.Contains(t, string(out), "BilingMode")
-	for line := range strings.Lines(string(out)) {
-		assert.Contains(t, line, wrong)
-	}
 }

@@ -27,7 +27,7 @@ var typescript = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("scripts/node-tools.sh path client/typescript: %w (make test installs it)", err)
 	}
 	folder := filepath.Join(binaries, "copy", "client", "typescript")
-	for _, part := range []string{"client/typescript/src", "client/typescript/test", "docs/openapi.json", "client/typescript/package.json", "client/typescript/tsconfig.json"} {
+	for _, part := range []string{"client/typescript/src", "client/typescript/test", "client/testdata", "docs/openapi.json", "client/typescript/package.json", "client/typescript/tsconfig.json"} {
 		to := filepath.Join(binaries, "copy", part)
 		if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
 			return "", err
@@ -77,7 +77,7 @@ func TestTheTypeScriptClientDoesWhatItPromises(t *testing.T) {
 	folder, err := typescript()
 	require.NoError(t, err)
 	u := newUp(t)
-	u.env = append(u.env, "FANFARE_REACTIONS=love", "FANFARE_LIKE_WINDOW=100ms", "FANFARE_NOTIFY_WINDOW=100ms")
+	u.env = append(u.env, "FANFARE_REACTIONS=love", "FANFARE_LIKE_WINDOW=100ms")
 	p := u.start(t)
 	others := newOutsiders(t)
 	test := exec.CommandContext(t.Context(), "npm", "test")

@@ -1,29 +1,26 @@
 package messages
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // FanoutPlan asks a planner to cut further followers of a post into chunks.
 type FanoutPlan struct {
 	Header
-	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	PostID   string `json:"post_id" id:"ulid"`
+	AuthorID string `json:"author_id" id:"user,group"`
 	// First is the first key of the chunk to plan next, "" for the open start.
-	First string `json:"first,omitempty"`
+	First string `json:"first,omitempty" id:"bound"`
 }
 
 // FanoutChunk asks a worker to deliver a post to the followers of one key range.
 type FanoutChunk struct {
 	Header
-	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	PostID   string `json:"post_id" id:"ulid"`
+	AuthorID string `json:"author_id" id:"user,group"`
 	// First is the lowest follower id of the range, "" for the open start. It names the
 	// chunk in the post's delivery record.
-	First string `json:"first,omitempty"`
+	First string `json:"first,omitempty" id:"bound"`
 	// End is the lowest follower id above the range, "" for the open end.
-	End string `json:"end,omitempty"`
+	End string `json:"end,omitempty" id:"bound"`
 }
 
 // PostDelivered means that the delivery of a post is complete. Fanfare sends it, LikeCounted,
@@ -31,8 +28,8 @@ type FanoutChunk struct {
 // that queue. The event's id is the post's id.
 type PostDelivered struct {
 	Header
-	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	PostID   string `json:"post_id" id:"ulid"`
+	AuthorID string `json:"author_id" id:"user,group"`
 	// Delivered is the number of followers with the post in their timelines. Skipped is
 	// the number of away followers: they get the post when they return.
 	Delivered int64 `json:"delivered" jsonschema:"minimum=0"`
@@ -42,36 +39,9 @@ type PostDelivered struct {
 	Pulled bool `json:"pulled"`
 }
 
-// Kind implements Event.
-func (*FanoutPlan) Kind() Kind { return KindFanoutPlan }
-
-// Kind implements Event.
-func (*FanoutChunk) Kind() Kind { return KindFanoutChunk }
-
-// Kind implements Event.
-func (*PostDelivered) Kind() Kind { return KindPostDelivered }
-
-// Group implements Event: an author's plans wait for each other (I8).
-func (e *FanoutPlan) Group() string { return e.AuthorID }
-
-// Group implements Event: an author's chunks wait for each other (I8).
-func (e *FanoutChunk) Group() string { return e.AuthorID }
-
-// Group implements Event: the deliveries of an author wait for each other.
-func (e *PostDelivered) Group() string { return e.AuthorID }
-
-func (e *FanoutPlan) check() error {
-	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), keyBound("first", e.First))
-}
-
 func (e *FanoutChunk) check() error {
-	err := errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), keyBound("first", e.First), keyBound("end", e.End))
 	if e.End != "" && e.End <= e.First {
-		err = errors.Join(err, fmt.Errorf("end %q is not above first %q", e.End, e.First))
+		return fmt.Errorf("end %q is not above first %q", e.End, e.First)
 	}
-	return err
-}
-
-func (e *PostDelivered) check() error {
-	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID))
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 
 	"fanfare/internal/strictjson"
 )
@@ -18,77 +17,29 @@ type envelope struct {
 	Version int  `json:"version"`
 }
 
-// newEvent returns an empty event of a kind.
-func newEvent(kind Kind) (Event, bool) {
-	switch kind {
-	case KindPostCreated:
-		return new(PostCreated), true
-	case KindLiked:
-		return new(Liked), true
-	case KindUnliked:
-		return new(Unliked), true
-	case KindReacted:
-		return new(Reacted), true
-	case KindFollowed:
-		return new(Followed), true
-	case KindUnfollowed:
-		return new(Unfollowed), true
-	case KindPostDeleted:
-		return new(PostDeleted), true
-	case KindUserForgotten:
-		return new(UserForgotten), true
-	case KindProfileChanged:
-		return new(ProfileChanged), true
-	case KindMarkWalk:
-		return new(MarkWalk), true
-	case KindSeen:
-		return new(Seen), true
-	case KindReturned:
-		return new(Returned), true
-	case KindFanoutPlan:
-		return new(FanoutPlan), true
-	case KindFanoutChunk:
-		return new(FanoutChunk), true
-	case KindPostDelivered:
-		return new(PostDelivered), true
-	case KindLikeCounted:
-		return new(LikeCounted), true
-	case KindPostTakenDown:
-		return new(PostTakenDown), true
-	case KindCommented:
-		return new(Commented), true
-	case KindMentioned:
-		return new(Mentioned), true
-	case KindNotified:
-		return new(Notified), true
-	}
-	return nil, false
-}
-
 // Encode returns the JSON of an event. It fails on fields that no consumer would accept,
 // so that a defect is found at its source.
 func Encode(e Event) ([]byte, error) {
 	if e == nil || reflect.ValueOf(e).IsNil() {
 		return nil, errors.New("encode an event: it is nil")
 	}
-	if err := check(e); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", e.Kind(), err)
+	of := entryOf(e)
+	if of == nil {
+		return nil, fmt.Errorf("encode %T: it is no event", e)
+	}
+	if err := of.check(e); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", of.kind, err)
 	}
 	out := bytes.NewBuffer(make([]byte, 0, 512))
-	out.WriteString(opening(e.Kind()))
+	out.WriteString(of.opening)
 	at := out.Len() - 1
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(e); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", e.Kind(), err)
+		return nil, fmt.Errorf("encode %s: %w", of.kind, err)
 	}
 	payload := slices.Delete(bytes.TrimSuffix(out.Bytes(), []byte("\n")), at+1, at+2) // the brace of e
 	return escapeNoncharacters(payload), nil
-}
-
-// opening is the beginning of every payload of a kind that Encode writes.
-func opening(kind Kind) string {
-	return `{"type":"` + string(kind) + `","version":` + strconv.Itoa(Version) + `,`
 }
 
 // envelopeOf reads the type and the version of an event. If they come first, as Encode
@@ -96,8 +47,8 @@ func opening(kind Kind) string {
 func envelopeOf(payload []byte) (env envelope, err error) {
 	if rest, ok := bytes.CutPrefix(payload, []byte(`{"type":"`)); ok {
 		kind, _, _ := bytes.Cut(rest, []byte(`"`))
-		if _, known := newEvent(Kind(kind)); known && bytes.HasPrefix(payload, []byte(opening(Kind(kind)))) {
-			return envelope{Kind(kind), Version}, nil
+		if of := byKind[Kind(kind)]; of != nil && bytes.HasPrefix(payload, []byte(of.opening)) {
+			return envelope{of.kind, Version}, nil
 		}
 	}
 	return env, strictjson.Unmarshal(payload, &env)
@@ -109,28 +60,21 @@ func Decode(payload []byte) (Event, error) {
 	if err != nil {
 		return nil, Permanent(ReasonUnreadable, "the payload is not a JSON object with type and version: %v", err)
 	}
-	e, ok := newEvent(env.Type)
-	if !ok {
+	of := byKind[env.Type]
+	if of == nil {
 		return nil, Permanent(ReasonUnknown, "unknown type %q", env.Type)
 	}
 	if env.Version != Version {
 		return nil, Permanent(ReasonUnknown, "%s has version %d, this consumer reads version %d: deploy a newer one, then redrive", env.Type, env.Version, Version)
 	}
+	e := of.empty()
 	if err := strictjson.Unmarshal(payload, e); err != nil {
 		return nil, Permanent(ReasonUnreadable, "%s: %v", env.Type, err)
 	}
-	if err := check(e); err != nil {
+	if err := of.check(e); err != nil {
 		return nil, Permanent(ReasonUnreadable, "%s: %v", env.Type, err)
 	}
 	return e, nil
-}
-
-func check(e Event) error {
-	err := ulid("event_id", e.Head().EventID)
-	if e.Head().Time.IsZero() {
-		err = errors.Join(err, errors.New("time is missing"))
-	}
-	return errors.Join(err, e.check())
 }
 
 // escapeNoncharacters writes U+FFFE and U+FFFF as JSON escapes. Both are valid Unicode,

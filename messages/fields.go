@@ -1,33 +1,12 @@
 package messages
 
-import (
-	"fmt"
+import "fmt"
 
-	"fanfare/internal/id"
-)
-
-func postID(s string) error { return ulid("post_id", s) }
-
-func ulid(field, s string) error {
-	if !id.Valid(s) {
-		return fmt.Errorf("%s is not a ULID", field)
+func atLeastOne(field string, n int64) error {
+	if n < 1 {
+		return fmt.Errorf("%s is %d, below 1", field, n)
 	}
 	return nil
-}
-
-func userID(field, s string) error {
-	if !id.ValidUser(s) {
-		return fmt.Errorf("%s is not a user id", field)
-	}
-	return nil
-}
-
-// keyBound accepts "" for an open end.
-func keyBound(field, s string) error {
-	if s == "" {
-		return nil
-	}
-	return userID(field, s)
 }
 
 func shards(n int) error {

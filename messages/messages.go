@@ -25,49 +25,19 @@ import "time"
 // reads.
 const Version = 1
 
-// Kind names the type of an event, on the wire and in logs.
+// Kind names the type of an event, on the wire and in logs. It is the name of the Go type.
 type Kind string
 
-// The kinds of event.
-const (
-	KindPostCreated    Kind = "PostCreated"
-	KindLiked          Kind = "Liked"
-	KindUnliked        Kind = "Unliked"
-	KindReacted        Kind = "Reacted"
-	KindFollowed       Kind = "Followed"
-	KindUnfollowed     Kind = "Unfollowed"
-	KindPostDeleted    Kind = "PostDeleted"
-	KindMarkWalk       Kind = "MarkWalk"
-	KindSeen           Kind = "Seen"
-	KindReturned       Kind = "Returned"
-	KindUserForgotten  Kind = "UserForgotten"
-	KindProfileChanged Kind = "ProfileChanged"
-	KindFanoutPlan     Kind = "FanoutPlan"
-	KindFanoutChunk    Kind = "FanoutChunk"
-	// KindPostDelivered is sent only to other programs, KindLikeCounted also to the
-	// notices: see PostDelivered.
-	KindPostDelivered Kind = "PostDelivered"
-	KindLikeCounted   Kind = "LikeCounted"
-	// KindPostTakenDown is sent only to other programs.
-	KindPostTakenDown Kind = "PostTakenDown"
-)
-
-// Event is one of this package's pointer types.
+// Event is a pointer to an event of this package. entries lists them.
 type Event interface {
-	Kind() Kind
 	// Head returns the part that all events share, to read and to fill.
 	Head() *Header
-	// Group is the key of fairness: a message waits for the messages of its own group,
-	// and not for messages of other groups.
-	Group() string
-	// check returns the errors of the fields of this type.
-	check() error
 }
 
 // Header is the part that all events share.
 type Header struct {
 	// EventID is a ULID, new for each event. Its time is the event's age.
-	EventID string `json:"event_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	EventID string `json:"event_id" id:"ulid"`
 	// Time is the time at which the event was made, RFC 3339, UTC.
 	Time time.Time `json:"time"`
 	// RequestID is the id of the HTTP request that caused the event, for logs.

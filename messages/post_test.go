@@ -39,12 +39,11 @@ func TestOptionalFieldsOfAPostAreRefusedWithTheirPlace(t *testing.T) {
 		"data is no object":       {data, `[{"b":1e2,`, "is not"},
 		"data with a name twice":  {data, `{"a":1,"b":1e2,`, "a: occurs more than once"},
 		"data with half a pair":   {data, `{"x":"\ud800","b":1e2,`, "invalid surrogate pair"},
-		"data out of range":       {data, `{"x":{"y":-1e400},"b":1e2,`, "data: x.y: has a number that is out of range"},
+		"data out of range":       {data, `{"x":{"y":-1e400},"b":1e2,`, "data.x.y has a number that is out of range"},
 		"data of too many bytes":  {data, `{"x":"` + strings.Repeat("x", 4096) + `","b":1e2,`, "it may have 4096"},
 		"data that is too deep":   {data, `{"x":` + strings.Repeat("[", 16) + strings.Repeat("]", 16) + `,"b":1e2,`, "is deeper than 16 levels"},
 		"end at the post's time":  {end, `"expires_at":"` + at.Truncate(time.Second).Format(time.RFC3339) + `"`, "expires_at is not after the post"},
 		"end is no time":          {end, `"expires_at":"tomorrow"`, "expires_at: is not a time"},
-		"data null":               {`"data":`, `"data":null,"x":`, "data: is not a JSON object"},
 		"an end without a minute": {end, `"expires_at":"2026-11-22"`, "expires_at: is not a time"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,6 +61,6 @@ func TestOptionalFieldsOfAPostAreRefusedWithTheirPlace(t *testing.T) {
 func TestTheEndOfAPostIsAWholeSecond(t *testing.T) {
 	e := &messages.PostCreated{}
 	assert.True(t, e.End().IsZero())
-	e.ExpiresAt = new(time.Date(2026, 11, 22, 10, 30, 0, 999_999_999, time.FixedZone("", 3600)))
+	e.ExpiresAt = time.Date(2026, 11, 22, 10, 30, 0, 999_999_999, time.FixedZone("", 3600))
 	assert.Equal(t, time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC), e.End())
 }

@@ -23,11 +23,11 @@ type Reacted struct {
 // Like is the content of Liked, Unliked and Reacted. The ids of all three kinds are versions in one order.
 type Like struct {
 	Header
-	PostID string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	PostID string `json:"post_id" id:"ulid,group"`
+	UserID string `json:"user_id" id:"user"`
 	// AuthorID is the post's author, and LikeShards is the post's number of like shards. A producer may omit
 	// both. Then the consumer reads them from the table.
-	AuthorID   string `json:"author_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	AuthorID   string `json:"author_id,omitempty" id:"user"`
 	LikeShards int    `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
 	// Stored is a hint that the user has acted on the post before. Then the consumer reads
 	// first, because its put would fail.
@@ -38,9 +38,9 @@ type Like struct {
 // id is the id of the action's event.
 type LikeCounted struct {
 	Header
-	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
-	UserID   string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	PostID   string `json:"post_id" id:"ulid,group"`
+	AuthorID string `json:"author_id" id:"user"`
+	UserID   string `json:"user_id" id:"user"`
 	// Reaction is the kind of the user's reaction, "" for none. Liked reports whether the kind is like.
 	Reaction string `json:"kind" jsonschema:"pattern=^([a-z][a-z0-9]{0\\,11})?$"`
 	Liked    bool   `json:"liked"`
@@ -49,31 +49,7 @@ type LikeCounted struct {
 	LikeCount *int64 `json:"like_count,omitempty" jsonschema:"minimum=0"`
 }
 
-// Kind implements Event.
-func (*Liked) Kind() Kind { return KindLiked }
-
-// Kind implements Event.
-func (*Unliked) Kind() Kind { return KindUnliked }
-
-// Kind implements Event.
-func (*Reacted) Kind() Kind { return KindReacted }
-
-// Kind implements Event.
-func (*LikeCounted) Kind() Kind { return KindLikeCounted }
-
-// Group implements Event: the likes of one post wait for each other.
-func (e *Like) Group() string { return e.PostID }
-
-// Group implements Event: the counted likes of a post wait for each other.
-func (e *LikeCounted) Group() string { return e.PostID }
-
-func (e *Like) check() error {
-	err := errors.Join(postID(e.PostID), userID("user_id", e.UserID), shards(e.LikeShards))
-	if e.AuthorID != "" {
-		err = errors.Join(err, userID("author_id", e.AuthorID))
-	}
-	return err
-}
+func (e *Like) check() error { return shards(e.LikeShards) }
 
 func (e *Reacted) check() error {
 	err := e.Like.check()
@@ -84,11 +60,10 @@ func (e *Reacted) check() error {
 }
 
 func (e *LikeCounted) check() error {
-	err := errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), userID("user_id", e.UserID))
 	if e.Reaction != "" && !ValidReaction(e.Reaction) || e.Liked != (e.Reaction == KindLike) {
-		err = errors.Join(err, fmt.Errorf("kind %q and liked %v do not go together", e.Reaction, e.Liked))
+		return fmt.Errorf("kind %q and liked %v do not go together", e.Reaction, e.Liked)
 	}
-	return err
+	return nil
 }
 
 const (

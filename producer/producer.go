@@ -50,7 +50,7 @@ func New() *Producer { return &Producer{id.NewGenerator(time.Now), time.Now} }
 
 // Post returns the event of a new post. The event's PostID is the id of the post and contains the time of
 // the post. Keep the event, and send the same event again if a send fails. The caller may set ImageURL,
-// PostKind, Data, Mentions and ExpiresAt. Post refuses an invalid author or text, and the error names
+// Kind, Data, Mentions and ExpiresAt. Post refuses an invalid author or text, and the error names
 // each fault.
 func (p *Producer) Post(author, text string) (*messages.PostCreated, error) {
 	post, err := p.ids.New()
@@ -61,7 +61,7 @@ func (p *Producer) Post(author, text string) (*messages.PostCreated, error) {
 	if err != nil {
 		return nil, err
 	}
-	return checked(&messages.PostCreated{Header: head, PostID: post, AuthorID: author, Text: text})
+	return checked(&messages.PostCreated{Header: head, PostID: post, AuthorID: author, Content: messages.Content{Text: text}})
 }
 
 // Like returns the event of a user who likes a post. If there are several events of a user and a post,
@@ -141,7 +141,7 @@ func Encode(e messages.Event) (Message, error) {
 	if err = errors.Join(err, bad); err != nil {
 		return Message{}, err
 	}
-	return Message{Topic: topic, ID: e.Head().EventID, Group: e.Group(), Payload: payload}, nil
+	return Message{Topic: topic, ID: e.Head().EventID, Group: messages.GroupOf(e), Payload: payload}, nil
 }
 
 func checkPost(e *messages.PostCreated) error {

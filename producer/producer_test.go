@@ -60,8 +60,8 @@ func TestEventsThatNoConsumerAcceptsAreRefused(t *testing.T) {
 			e.ImageURL = "https://example.com/\u202egnp.exe"
 			return e
 		},
-		"kind":          func(e *messages.PostCreated) messages.Event { e.PostKind = "Album"; return e },
-		"data":          func(e *messages.PostCreated) messages.Event { e.Data = []byte(`[]`); return e },
+		"kind":          func(e *messages.PostCreated) messages.Event { e.Kind = "Album"; return e },
+		"data":          func(e *messages.PostCreated) messages.Event { e.Data = `[]`; return e },
 		"mention twice": func(e *messages.PostCreated) messages.Event { e.Mentions = []string{"a", "a"}; return e },
 		"no event":      func(*messages.PostCreated) messages.Event { return nil },
 		"nil event":     func(*messages.PostCreated) messages.Event { return (*messages.PostCreated)(nil) },

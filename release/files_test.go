@@ -1,3 +1,5 @@
+//go:build slow
+
 package main
 
 import (
@@ -9,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -70,31 +71,6 @@ func isTheImage(t *testing.T, file, program string) {
 	assert.Equal(t, user, headers["data"].Uid)
 	assert.True(t, x509.NewCertPool().AppendCertsFromPEM([]byte(contents["etc/ssl/certs/ca-certificates.crt"])))
 	assert.NotEmpty(t, contents["LICENSE"])
-}
-
-// The image of a release has the settings of the image that deploy/Dockerfile builds.
-func TestTheImageHasTheSettingsOfTheDockerfile(t *testing.T) {
-	text, err := os.ReadFile("../deploy/Dockerfile")
-	require.NoError(t, err)
-	_, last, _ := strings.Cut(string(text), "FROM scratch\n")
-	setting := func(instruction string) string {
-		found := regexp.MustCompile(`(?m)^` + instruction + ` (.*)$`).FindStringSubmatch(last)
-		require.NotNil(t, found, instruction)
-		return found[1]
-	}
-	got := config()
-	var command []string
-	require.NoError(t, json.Unmarshal([]byte(setting("CMD")), &command))
-	assert.Equal(t, command, got.Cmd)
-	assert.Equal(t, []string{setting("ENV")}, got.Env)
-	assert.Equal(t, setting("WORKDIR"), got.WorkingDir)
-	assert.Equal(t, setting("USER"), got.User)
-	assert.Contains(t, got.Volumes, setting("VOLUME"))
-	assert.Contains(t, got.ExposedPorts, setting("EXPOSE")+"/tcp")
-	health := got.Healthcheck
-	assert.Equal(t, `--interval=`+health.Interval.String()+` --timeout=`+health.Timeout.String()+` --start-period=60s CMD ["`+
-		strings.Join(health.Test[1:], `", "`)+`"]`, setting("HEALTHCHECK"))
-	assert.InDelta(t, 60, health.StartPeriod.Seconds(), 0)
 }
 
 // isTheChart compares the package with the chart of the tree.

@@ -1,6 +1,6 @@
 module fanfare/release
 
-go 1.26.0
+go 1.26.8
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.10.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # with-emulators.sh COMMAND [ARG...]: runs COMMAND with emulators of AWS, and returns the exit status of COMMAND.
+# with-emulators.sh --install: only installs the emulators.
 #
 # The script starts one LocalStack (SQS, DynamoDB, S3), one Dynoxide and one moto (S3), empty and on free ports.
 # COMMAND gets
@@ -119,6 +120,7 @@ mkdir -p "$CACHE"
 exec 8>"$CACHE/install.lock"
 flock 8
 install
+[ "$1" != --install ] || finish 0
 sweep
 run=$(mktemp -d "$CACHE/run.XXXXXX")
 exec 7>"$run/lock"

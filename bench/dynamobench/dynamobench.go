@@ -169,7 +169,7 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 			return err
 		}
 		return d.deliver(ctx, &messages.PostCreated{
-			Header: messages.Header{EventID: post, Time: time.Now()}, PostID: post, AuthorID: standin.Author, Text: "hello",
+			Header: messages.Header{EventID: post, Time: time.Now()}, PostID: post, AuthorID: standin.Author, Content: messages.Content{Text: "hello"},
 		})
 	}
 	if err := deliver(); err != nil { // warms up connections, memory and the request models of the SDK
@@ -242,7 +242,7 @@ func (d *dispatcher) deliver(ctx context.Context, e *messages.PostCreated) error
 			return group.Wait()
 		}
 		for _, e := range events {
-			if e.Kind() == messages.KindFanoutPlan { // the chunks of the plan come in the next round
+			if messages.KindOf(e) == "FanoutPlan" { // the chunks of the plan come in the next round
 				if err := d.worker.HandleChunks(ctx, e); err != nil {
 					return errors.Join(err, group.Wait())
 				}

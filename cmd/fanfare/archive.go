@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/archive"
 	"fanfare/internal/config"
 	"fanfare/internal/objects"
@@ -22,18 +24,23 @@ func (a *app) archiveCommand() *cobra.Command {
 	ls := a.archiveReader("ls", "List terms, bases and the times to which a restore can return", a.listArchive)
 	ls.Long = `Lists the processes that wrote to the archive (terms), the bases, and the ranges of time to
 which fanfare restore --from can return. A term after which another directory continued has a
-range of its own: see --term of fanfare restore.`
+range of its own: see --term of fanfare restore. A range begins when its base was complete: a
+restore to an earlier time since the last write before the base succeeds, with the same state.`
 	gaps := a.archiveReader("gaps", "List the times to which no restore can return", a.archiveGaps)
 	gaps.Long = `Lists the times to which no restore can return, because the archive was away for longer than
 FANFARE_STREAM_SPOOL lasts, or a standby took over. A gap without an end ends with the next base.`
 	var deep bool
-	verify := a.archiveReader("verify", "Read the whole archive, and name damaged and missing objects", func(ctx context.Context, r archiveRun) error {
-		return a.verifyArchive(ctx, r, deep)
+	var dir string
+	verify := a.archiveReader("verify", "Read the whole archive, and name damaged and missing objects", func(ctx context.Context, r archiveRun) (admin.Answer, error) {
+		return a.verifyArchive(ctx, r, dir, deep)
 	})
+	verify.Flags().StringVar(&dir, "data-dir", "", "also compare with what the data directory knows about its archive")
 	verify.Flags().BoolVar(&deep, "deep", false, "also restore a drawn second into a temporary directory, and audit it")
 	verify.Long = `Reads all objects of the archive and compares them with their hashes, and terms, segments and
 bases with each other. It may run while fanfare up writes. It names each object that is
-damaged or missing; then the exit code is 1. It transfers the whole archive.
+damaged or missing, and the times to which a restore is possible all the same; with a fault the
+exit code is 1. It transfers the whole archive. It cannot see that the last segments of the newest
+term are missing, unless --data-dir names the stopped directory that wrote them.
 
 With --deep it also restores the archive to a time that it draws, into a directory below
 TMPDIR, which has to have room for it, audits the restored table, and removes the directory.`
@@ -43,28 +50,24 @@ TMPDIR, which has to have room for it, audits the restored table, and removes th
 // archiveRun is one run of a command that reads an archive.
 type archiveRun struct {
 	*archive.Archive
-	cfg    config.Config
-	asJSON bool
+	cfg config.Config
 }
 
 // archiveReader returns a command that calls work with the archive.
-func (a *app) archiveReader(use, short string, work func(context.Context, archiveRun) error) *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+func (a *app) archiveReader(words, short string, work func(context.Context, archiveRun) (admin.Answer, error)) *cobra.Command {
+	c := &cobra.Command{Use: words, Short: short, Args: cobra.NoArgs}
 	c.Flags().String("from", "", "`URL` of the archive, s3://bucket/prefix or file:///directory (FANFARE_ARCHIVE)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	return a.answers(c, func(ctx context.Context, _ *use) (answer admin.Answer, err error) {
 		cfg, err := a.load(config.Tool, c, map[string]string{"from": "FANFARE_ARCHIVE"})
 		if err != nil {
-			return err
+			return answer, err
 		}
-		from, err := openArchive(c.Context(), cfg.Archive)
+		from, err := openArchive(ctx, cfg.Archive)
 		if err != nil {
-			return err
+			return answer, err
 		}
-		return work(c.Context(), archiveRun{from, cfg, asJSON})
-	}
-	return c
+		return work(ctx, archiveRun{from, cfg})
+	})
 }
 
 // openArchive opens the archive at an address.
@@ -102,14 +105,14 @@ type (
 	}
 )
 
-func (a *app) listArchive(ctx context.Context, from archiveRun) error {
+func (*app) listArchive(ctx context.Context, from archiveRun) (answer admin.Answer, err error) {
 	c, err := from.Catalog(ctx)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	lines, err := from.Lines(ctx, c)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	terms, bases := []termView{}, []baseView{}
 	for _, t := range c.Terms {
@@ -122,13 +125,11 @@ func (a *app) listArchive(ctx context.Context, from archiveRun) error {
 		}
 		bases = append(bases, view)
 	}
-	if from.asJSON {
-		return a.printJSON(struct {
-			Terms []termView     `json:"terms"`
-			Bases []baseView     `json:"bases"`
-			Lines []archive.Line `json:"lines"`
-		}{terms, bases, lines})
-	}
+	answer.JSON = struct {
+		Terms []termView     `json:"terms"`
+		Bases []baseView     `json:"bases"`
+		Lines []archive.Line `json:"lines"`
+	}{terms, bases, lines}
 	rows := [][]string{{"TERM", "SINCE", "DIRECTORY", "VERSION", "CONTINUES"}}
 	for _, t := range terms {
 		rows = append(rows, []string{number(t.Term), t.Since.Format(time.RFC3339), t.Node, t.Version, number(t.Continue)})
@@ -143,17 +144,8 @@ func (a *app) listArchive(ctx context.Context, from archiveRun) error {
 			ranges = append(ranges, []string{number(l.Term), seconds(r.From), seconds(r.To)})
 		}
 	}
-	for i, table := range [][][]string{rows, bytes, ranges} {
-		if i > 0 {
-			if err := a.println(""); err != nil {
-				return err
-			}
-		}
-		if err := a.printTable(table); err != nil {
-			return err
-		}
-	}
-	return nil
+	answer.Text = strings.TrimSuffix(columns(rows)+"\n"+columns(bytes)+"\n"+columns(ranges), "\n")
+	return answer, nil
 }
 
 // number formats the number of a term or a segment.
@@ -172,14 +164,14 @@ func seconds(at time.Time) string {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-func (a *app) archiveGaps(ctx context.Context, from archiveRun) error {
+func (*app) archiveGaps(ctx context.Context, from archiveRun) (answer admin.Answer, err error) {
 	c, err := from.Catalog(ctx)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	lines, err := from.Lines(ctx, c)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	type gap struct {
 		Term uint64 `json:"term"`
@@ -193,68 +185,86 @@ func (a *app) archiveGaps(ctx context.Context, from archiveRun) error {
 			rows = append(rows, []string{number(line.Term), seconds(r.From), seconds(r.To)})
 		}
 	}
+	answer.JSON = struct {
+		Restorable bool  `json:"restorable"`
+		Gaps       []gap `json:"gaps"`
+	}{restorable, gaps}
 	switch {
-	case from.asJSON:
-		return a.printJSON(struct {
-			Restorable bool  `json:"restorable"`
-			Gaps       []gap `json:"gaps"`
-		}{restorable, gaps})
 	case !restorable:
-		return a.println("no restore is possible: the archive has no base yet")
+		answer.Text = "no restore is possible: the archive has no base yet"
 	case len(gaps) == 0:
-		return a.println("no gaps")
+		answer.Text = "no gaps"
+	default:
+		answer.Rows = rows
 	}
-	return a.printTable(rows)
+	return answer, nil
 }
 
-func (a *app) verifyArchive(ctx context.Context, from archiveRun, deep bool) error {
+func (a *app) verifyArchive(ctx context.Context, from archiveRun, dir string, deep bool) (answer admin.Answer, err error) {
 	found, err := from.Verify(ctx, a.bytesRead("read"))
 	if err != nil {
-		return err
+		return answer, err
+	}
+	if dir != "" {
+		state, err := archive.ReadState(dir)
+		if err != nil {
+			return answer, err
+		}
+		ends, err := from.Compare(ctx, state)
+		if err != nil {
+			return answer, err
+		}
+		found.Faults = append(found.Faults, ends...)
 	}
 	var deeply *rehearsal
 	if deep && len(found.Faults) == 0 {
 		done, err := a.rehearse(ctx, from.cfg, from.Archive)
 		if err != nil {
-			return err
+			return answer, err
 		}
 		deeply = &done
 	}
-	if from.asJSON {
-		err = a.printJSON(struct {
-			archive.Findings
-			Deep *rehearsal `json:"deep,omitempty"`
-		}{found, deeply})
-	} else {
-		err = a.printVerified(found, deeply)
-	}
+	answer.JSON = struct {
+		archive.Findings
+		Deep *rehearsal `json:"deep,omitempty"`
+	}{found, deeply}
+	answer.Text = verified(found, deeply)
 	switch {
-	case err != nil:
-		return err
 	case len(found.Faults) > 0:
-		return fmt.Errorf("%d objects of the archive are damaged or missing, and a restore that needs one of them fails: check the store, and keep a fanfare backup until a base made after the damage is FANFARE_ARCHIVE_KEEP old", len(found.Faults))
+		return answer, fmt.Errorf("%d objects of the archive are damaged or missing, and a restore that needs one of them fails: check the store, and keep a fanfare backup until a base made after the damage is FANFARE_ARCHIVE_KEEP old", len(found.Faults))
 	case deeply != nil && len(deeply.Findings) > 0:
-		return fmt.Errorf("the restored table has %d findings: look for them with fanfare verify in the running fanfare up", len(deeply.Findings))
+		return answer, fmt.Errorf("the restored table has %d findings: look for them with fanfare verify in the running fanfare up", len(deeply.Findings))
 	}
-	return nil
+	return answer, nil
 }
 
-func (a *app) printVerified(found archive.Findings, deeply *rehearsal) error {
+// verified returns the findings of a verification for people, and the times to which a restore is possible.
+func verified(found archive.Findings, deeply *rehearsal) (text string) {
 	for _, f := range found.Faults {
-		if err := a.println("%s: %s", f.Object, f.Fault); err != nil {
-			return err
+		text += fmt.Sprintf("%s: %s\n", f.Object, f.Fault)
+	}
+	text += fmt.Sprintf("read %d objects, %.1f MB, with %d faults\n", found.Objects, float64(found.Bytes)/1e6, len(found.Faults))
+	if found.Restorable {
+		text += "a restore to the newest state is possible\n"
+	} else {
+		text += "NO restore to the newest state is possible\n"
+	}
+	rows := [][]string{{"RESTORE WITH TERM", "FROM", "TO"}}
+	for _, l := range found.Lines {
+		for _, r := range l.Ranges {
+			rows = append(rows, []string{number(l.Term), seconds(r.From), seconds(r.To)})
 		}
 	}
-	err := a.println("read %d objects, %.1f MB, with %d faults", found.Objects, float64(found.Bytes)/1e6, len(found.Faults))
-	if err != nil || deeply == nil {
-		return err
+	if len(rows) > 1 {
+		text += columns(rows)
 	}
-	for _, f := range deeply.Findings {
-		if err := a.println("%s  %s / %s: %s", f.Kind, printable(f.PK), printable(f.SK), printable(f.Detail)); err != nil {
-			return err
+	if deeply != nil {
+		for _, f := range deeply.Findings {
+			text += fmt.Sprintf("%s  %s / %s: %s\n", f.Kind, printable(f.PK), printable(f.SK), printable(f.Detail))
 		}
+		text += fmt.Sprintf("restored the state of %s in term %d: %d items with %d findings\n", seconds(deeply.At), deeply.Term, deeply.Items, len(deeply.Findings))
 	}
-	return a.println("restored the state of %s in term %d: %d items with %d findings", seconds(deeply.At), deeply.Term, deeply.Items, len(deeply.Findings))
+	return strings.TrimSuffix(text, "\n")
 }
 
 // bytesRead returns a function that shows how many bytes of a work are done: a bar on a terminal,

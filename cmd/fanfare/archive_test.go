@@ -30,7 +30,7 @@ func archived(t *testing.T) (dir string) {
 	place := func(n uint64) stream.Position {
 		return stream.Position{Queue: stream.Place{Log: 2, Offset: n}, Table: stream.Place{Log: 3, Offset: n}}
 	}
-	term, err := a.Take(t.Context(), archive.Start{Lineage: "lineage", Node: "node", At: place(0), Version: "v0.2.0", DataFormat: 2, Keep: func(uint64) error { return nil }})
+	term, err := a.Take(t.Context(), archive.Start{Lineage: "lineage", Node: "node", At: place(0), Version: "v0.2.0", DataFormat: 2, Nonce: "nonce", Keep: func() error { return nil }, Asked: func(string) bool { return false }})
 	require.NoError(t, err)
 	for w := a.Writer(term); w.Next() <= 10; {
 		n := w.Next()
@@ -52,6 +52,7 @@ func archived(t *testing.T) (dir string) {
 }
 
 func TestTheArchiveIsListed(t *testing.T) {
+	t.Parallel()
 	address := "file://" + archived(t)
 	code, out, errs := result(t, []string{"FANFARE_ARCHIVE=" + address}, "fanfare", "archive", "ls")
 	require.Zerof(t, code, "%s", errs)
@@ -73,6 +74,7 @@ func TestTheArchiveIsListed(t *testing.T) {
 }
 
 func TestTheGapsOfTheArchiveAreListed(t *testing.T) {
+	t.Parallel()
 	address := "file://" + archived(t)
 	code, out, errs := result(t, nil, "fanfare", "archive", "gaps", "--from", address)
 	require.Zerof(t, code, "%s", errs)
@@ -86,6 +88,7 @@ func TestTheGapsOfTheArchiveAreListed(t *testing.T) {
 }
 
 func TestTheArchiveIsVerified(t *testing.T) {
+	t.Parallel()
 	dir := archived(t)
 	address := "file://" + dir
 	code, out, errs := result(t, nil, "fanfare", "archive", "verify", "--from", address)
@@ -106,6 +109,7 @@ func TestTheArchiveIsVerified(t *testing.T) {
 }
 
 func TestAnArchiveThatIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
 	for code, args := range map[int][]string{2: {"archive", "ls"}, 1: {"archive", "ls", "--from", "file:///absent/" + t.Name()}} {
 		got, _, errs := result(t, nil, "fanfare", args...)
 		assert.Equal(t, code, got, errs)
@@ -117,6 +121,7 @@ func TestAnArchiveThatIsNotThereIsNamed(t *testing.T) {
 
 // The archive of a running fanfare up can be restored to a second that verify draws.
 func TestADrawnSecondIsRestoredAndAudited(t *testing.T) {
+	t.Parallel()
 	address := "file://" + t.TempDir()
 	data := filepath.Join(t.TempDir(), "data")
 	p := upWith(t, []string{"FANFARE_ARCHIVE=" + address}, data)

@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) backupCommand() *cobra.Command {
-	var offline, asJSON bool
+	var offline bool
 	c := &cobra.Command{
 		Use: "backup DIR", Short: "Copy the data of fanfare up into a new directory, while it runs",
 		Long: `Copies table and queue of a running fanfare up, as of one moment, into the new directory
@@ -34,42 +34,41 @@ point-in-time recovery: see docs/BACKUP.md.`,
 	c.Flags().BoolVar(&offline, "offline", false, "copy a data directory that no process has open")
 	c.Flags().String("data-dir", "", "data directory of --offline (FANFARE_DATA_DIR, default fanfare-data)")
 	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return a.answers(c, func(ctx context.Context, u *use) (answer admin.Answer, err error) {
 		cfg, err := a.loadEmbedded(c, map[string]string{"data-dir": "FANFARE_DATA_DIR", "admin": "FANFARE_ADMIN_ADDR"})
 		if err != nil {
-			return err
+			return answer, err
 		}
-		dir, err := filepath.Abs(args[0])
+		dir, err := filepath.Abs(u.args[0])
 		if err != nil {
-			return err
+			return answer, err
 		}
 		var made admin.Backup
 		if offline {
-			made, err = backupOffline(c.Context(), cfg.DataDir, dir)
-			a.trail(cfg).Note(c.Context(), "backup", 0, err, zap.String("dir", dir), zap.Int("files", made.Files), zap.Int64("bytes", made.Bytes))
+			made, err = backupOffline(ctx, cfg.DataDir, dir)
+			a.trail(cfg).Note(ctx, "backup", 0, err, zap.String("dir", dir), zap.Int("files", made.Files), zap.Int64("bytes", made.Bytes))
 		} else {
-			// The call has no timeout: a large backup takes long, and Ctrl-C ends the call.
-			made, err = admin.NewClient(cfg.AdminAddr, &http.Client{}).Backup(c.Context(), dir)
+			made, err = admin.MakeBackup().Do(ctx, admin.NewClient(cfg.AdminAddr, &http.Client{}), admin.BackingUp{Dir: dir})
 		}
 		if err != nil {
-			return err
+			return answer, err
 		}
-		if asJSON {
-			return a.printJSON(made)
-		}
-		return a.println("backed up %d files, %.1f MB, to %s; the queue stood still for %d ms", made.Files, float64(made.Bytes)/1e6, made.Dir, made.HeldMillis)
-	}
-	return c
+		text := fmt.Sprintf("backed up %d files, %.1f MB, to %s; the queue stood still for %d ms", made.Files, float64(made.Bytes)/1e6, made.Dir, made.HeldMillis)
+		return admin.Answer{JSON: made, Text: text}, nil
+	})
 }
 
 // loadEmbedded loads the configuration for a command that needs the embedded engine.
 func (a *app) loadEmbedded(c *cobra.Command, flags map[string]string) (config.Config, error) {
 	cfg, err := a.load(config.Tool, c, flags)
 	if err == nil && cfg.Engine == config.EngineAWS {
-		err = wrongUse(errors.New("FANFARE_ENGINE: backup and restore are for the embedded engine: on AWS use point-in-time recovery, see docs/BACKUP.md"))
+		err = errEmbedded()
 	}
 	return cfg, err
+}
+
+func errEmbedded() error {
+	return wrongUse(errors.New("FANFARE_ENGINE: backup and restore are for the embedded engine: on AWS use point-in-time recovery, see docs/BACKUP.md"))
 }
 
 func backupOffline(ctx context.Context, data, dir string) (made admin.Backup, err error) {

@@ -10,6 +10,7 @@ import (
 // An impossible ceiling or capacity is a usage error. The command finds the error without a connection,
 // and the error names the remedy.
 func TestTableCreateRefusesImpossibleUnits(t *testing.T) {
+	t.Parallel()
 	provisioned := "--billing provisioned --write-units 500-10000 --read-units 1000-30000 --index-write-units 50-1000"
 	for flags, want := range map[string]string{
 		"--max-write -1":                                              "--max-write: -1 is not from 1 to 9999999, or 0 for no ceiling",

@@ -14,6 +14,7 @@ import (
 )
 
 func TestCapacityPrintsABill(t *testing.T) {
+	t.Parallel()
 	code, text, errs := result(t, nil, "fanfare", "capacity", "--users", "1e7", "--followers", "200", "--streams", "0.01")
 	require.Zero(t, code, errs)
 	for _, want := range []string{"table writes", "point-in-time recovery", "streams: idle", "other ways, by arithmetic", "one fanfare up", "prices: the oldest is of 20", "limit, table quota"} {
@@ -32,6 +33,7 @@ func TestCapacityPrintsABill(t *testing.T) {
 }
 
 func TestCapacityTakesItsPricesFromAFile(t *testing.T) {
+	t.Parallel()
 	code, list, errs := result(t, nil, "fanfare", "capacity", "--print-prices")
 	require.Zero(t, code, errs)
 	price := func(text string) string {
@@ -69,6 +71,7 @@ func TestCapacityTakesItsPricesFromAFile(t *testing.T) {
 }
 
 func TestCapacityRefusesBadInput(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ args, want string }{
 		{"--users=-1", "--users: -1 is not from 1 to"},
 		{"--users=NaN", "--users: NaN is no number"},

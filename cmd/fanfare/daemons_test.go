@@ -15,6 +15,7 @@ import (
 // A daemon runs as its own program, as a command of fanfare, or as fanfare under the daemon's name. All three
 // give the same help, errors and exit codes.
 func TestADaemonIsAProgramACommandAndAName(t *testing.T) {
+	t.Parallel()
 	links := t.TempDir()
 	for _, s := range services() {
 		link := filepath.Join(links, s.name)
@@ -51,6 +52,7 @@ func TestADaemonIsAProgramACommandAndAName(t *testing.T) {
 }
 
 func TestOnlyTheNamesOfDaemonsAreDaemons(t *testing.T) {
+	t.Parallel()
 	for program, want := range map[string]bool{
 		"api": true, "/bin/fanout": true, "./likeagg": true, "fanfare": false, "/bin/fanfare": false, "api-2": false, "": false, "/api/fanfare": false,
 	} {

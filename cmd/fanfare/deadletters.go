@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,29 +24,23 @@ func (a *app) deadLettersCommand() *cobra.Command {
 		a.deadLettersList(), a.deadLettersShow(), a.deadLettersRedrive(), a.deadLettersDrop())
 }
 
-// onDeadLetters calls do with the dead letters for the command c. With FANFARE_ENGINE=aws they
+// onDeadLetters returns the work that calls do with the process that has the dead letters. With FANFARE_ENGINE=aws they
 // are in the queues of SQS; otherwise they are behind the admin address of a running fanfare up.
-func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, letters admin.Operator, args []string) error) *cobra.Command {
-	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 && !slices.Contains(queue.Topics(), args[0]) {
-			return wrongUse(fmt.Errorf("there is no topic %q: use one of %v", args[0], queue.Topics()))
-		}
-		cfg, err := a.load(config.Tool, c, map[string]string{"admin": "FANFARE_ADMIN_ADDR"})
+func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, u *use, at admin.Process) (admin.Answer, error)) work {
+	open := func(ctx context.Context, cfg config.Config) (d admin.Domain, end func() error, err error) {
+		broker, err := daemon.OpenQueues(ctx, cfg)
 		if err != nil {
-			return err
+			return d, nil, err
 		}
-		if cfg.Engine != config.EngineAWS {
-			return do(c.Context(), admin.NewClient(cfg.AdminAddr, &http.Client{Timeout: time.Minute}), args)
-		}
-		broker, err := daemon.OpenQueues(c.Context(), cfg)
-		if err != nil {
-			return err
-		}
-		err = do(c.Context(), a.trail(cfg).Letters(admin.NewOperator(broker, time.Now)), args)
-		return errors.Join(err, broker.Close())
+		return admin.Domain{Letters: broker, Now: time.Now}, broker.Close, nil
 	}
-	return c
+	operated := a.operates(c, open, do)
+	return func(ctx context.Context, u *use) (admin.Answer, error) {
+		if len(u.args) > 0 && !slices.Contains(queue.Topics(), u.args[0]) {
+			return admin.Answer{}, wrongUse(fmt.Errorf("there is no topic %q: use one of %v", u.args[0], queue.Topics()))
+		}
+		return operated(ctx, u)
+	}
 }
 
 // reasonsHelp returns the texts that --reason accepts, for the help.
@@ -89,72 +81,74 @@ func (f *choice) selection(now time.Time) (admin.Selection, error) {
 
 func (a *app) deadLettersList() *cobra.Command {
 	var limit int
-	var asJSON bool
 	var choose choice
 	c := &cobra.Command{
 		Use: "ls [TOPIC]", Short: "List dead letters with the reason each failed", Long: reasonsHelp(), Args: cobra.MaximumNArgs(1),
 	}
 	choose.flags(c)
 	c.Flags().IntVar(&limit, "limit", 100, "most dead letters of a topic to look at")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
+	return a.answers(c, a.onDeadLetters(c, func(ctx context.Context, u *use, at admin.Process) (answer admin.Answer, err error) {
 		if limit < 1 || limit > admin.MaxDeadLetters {
-			return wrongUse(fmt.Errorf("--limit: %d is not between 1 and %d", limit, admin.MaxDeadLetters))
+			return answer, wrongUse(fmt.Errorf("--limit: %d is not between 1 and %d", limit, admin.MaxDeadLetters))
 		}
 		s, err := choose.selection(time.Now())
 		if err != nil {
-			return err
+			return answer, err
 		}
 		topics := queue.Topics()
-		if len(args) > 0 {
-			topics = args
+		if len(u.args) > 0 {
+			topics = u.args
 		}
+		s.Limit = limit
 		all := []admin.DeadLetter{}
 		for _, topic := range topics {
-			found, err := letters.List(ctx, topic, s, limit)
+			found, err := admin.ListLetters().Do(ctx, at, admin.Letters{Topic: topic, Selection: s})
 			if err != nil {
-				return err
+				return answer, err
 			}
 			all = append(all, found...)
 		}
-		return a.printDeadLetters(all, asJSON)
-	})
+		return lettersAnswer(all), nil
+	}))
 }
 
-func (a *app) printDeadLetters(all []admin.DeadLetter, asJSON bool) error {
-	if asJSON {
-		return a.printJSON(struct {
-			Items []admin.DeadLetter `json:"items"`
-		}{all})
-	}
+func lettersAnswer(all []admin.DeadLetter) admin.Answer {
 	rows := [][]string{{"TOPIC", "ID", "TYPE", "USER", "FAILED AT", "RECEIVES", "REASON"}}
 	for _, l := range all {
 		rows = append(rows, []string{
 			l.Topic, l.ID, cmp.Or(l.Type, "-"), cmp.Or(l.User, "-"), l.FailedAt.Format(time.RFC3339), strconv.Itoa(l.Receives), l.Reason,
 		})
 	}
-	return a.printTable(rows)
+	return admin.Answer{JSON: admin.Items[[]admin.DeadLetter]{Items: all}, Rows: rows}
+}
+
+// listed returns the first letters of a topic that s selects.
+func listed(ctx context.Context, at admin.Process, topic string, s admin.Selection) ([]admin.DeadLetter, error) {
+	s.Limit = admin.MaxDeadLetters
+	return admin.ListLetters().Do(ctx, at, admin.Letters{Topic: topic, Selection: s})
 }
 
 func (a *app) deadLettersShow() *cobra.Command {
 	c := &cobra.Command{Use: "show TOPIC ID", Short: "Print one dead letter completely, as JSON", Args: cobra.ExactArgs(2)}
-	c.Flags().Bool("json", true, "print one JSON object (it always does)")
-	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
-		found, err := letters.List(ctx, args[0], admin.Selection{}, admin.MaxDeadLetters)
+	a.answers(c, a.onDeadLetters(c, func(ctx context.Context, u *use, at admin.Process) (answer admin.Answer, err error) {
+		topic, id := u.args[0], u.args[1]
+		found, err := listed(ctx, at, topic, admin.Selection{})
 		if err != nil {
-			return err
+			return answer, err
 		}
 		for _, l := range found {
-			if l.ID == args[1] {
-				return a.printJSON(l)
+			if l.ID == id {
+				return answer, u.printJSON(l)
 			}
 		}
 		if len(found) == admin.MaxDeadLetters {
-			return fmt.Errorf("%s is not among the first %d dead letters of %s, and there may be more: drop or redrive some, and look again",
-				printable(args[1]), admin.MaxDeadLetters, args[0])
+			return answer, fmt.Errorf("%s is not among the first %d dead letters of %s, and there may be more: drop or redrive some, and look again",
+				printable(id), admin.MaxDeadLetters, topic)
 		}
-		return fmt.Errorf("there is no dead letter %s in %s: see fanfare dlq ls %s", printable(args[1]), args[0], args[0])
-	})
+		return answer, fmt.Errorf("there is no dead letter %s in %s: see fanfare dlq ls %s", printable(id), topic, topic)
+	}))
+	always(c)
+	return c
 }
 
 // selection returns the selection of a command's arguments and flags.
@@ -176,7 +170,7 @@ func selection(args []string, all bool, choose choice) (admin.Selection, error) 
 }
 
 func (a *app) deadLettersRedrive() *cobra.Command {
-	var all, dryRun, asJSON bool
+	var all, dryRun bool
 	var pace int
 	var choose choice
 	c := &cobra.Command{
@@ -191,48 +185,49 @@ the letters that it would send.`,
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the topic, or those of --reason, --older and --newer")
 	c.Flags().IntVar(&pace, "rate", 100, "with --all: the most letters in a second, 0 for no limit")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list them, and send none")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
-		s, err := selection(args, all, choose)
+	return a.answers(c, a.onDeadLetters(c, func(ctx context.Context, u *use, at admin.Process) (answer admin.Answer, err error) {
+		topic := u.args[0]
+		s, err := selection(u.args, all, choose)
 		if err != nil {
-			return err
+			return answer, err
 		}
 		if pace < 0 {
-			return wrongUse(fmt.Errorf("--rate: %d is negative", pace))
+			return answer, wrongUse(fmt.Errorf("--rate: %d is negative", pace))
 		}
 		if dryRun {
-			return a.wouldTouch(ctx, letters, args[0], s, asJSON)
+			return wouldTouch(ctx, at, topic, s)
+		}
+		redrive := func(s admin.Selection) (admin.Redriven, error) {
+			done, err := admin.Redrive().Do(ctx, at, admin.Letters{Topic: topic, Selection: s})
+			return done.Redriven, err
 		}
 		var done admin.Redriven
 		if all {
 			s.Limit = pace
-			done, err = redriveSlowly(ctx, letters, args[0], s, func(done admin.Redriven) {
+			done, err = redriveSlowly(ctx, s, redrive, func(done admin.Redriven) {
 				_, _ = fmt.Fprintf(a.stderr, "sent %d so far\n", done.Sent) // without stderr nobody watches
 			})
 		} else {
-			done, err = letters.Redrive(ctx, args[0], s)
+			done, err = redrive(s)
 		}
 		if err != nil {
-			return fmt.Errorf("sent %d, and then: %w", done.Sent, err)
+			return answer, fmt.Errorf("sent %d, and then: %w", done.Sent, err)
 		}
-		if err := allFound(s, args[0], done.Sent+done.Refused); err != nil {
-			return fmt.Errorf("sent %d, refused %d: %w", done.Sent, done.Refused, err)
+		if err := allFound(s, topic, done.Sent+done.Refused); err != nil {
+			return answer, fmt.Errorf("sent %d, refused %d: %w", done.Sent, done.Refused, err)
 		}
-		if asJSON {
-			return a.printJSON(done)
-		}
-		return a.println("sent %d, refused %d", done.Sent, done.Refused)
-	})
+		return admin.Answer{JSON: done, Text: fmt.Sprintf("sent %d, refused %d", done.Sent, done.Refused)}, nil
+	}))
 }
 
 // redriveSlowly sends the letters that s selects, s.Limit letters each second, until none is left.
-func redriveSlowly(ctx context.Context, letters admin.Operator, topic string, s admin.Selection, progress func(admin.Redriven)) (admin.Redriven, error) {
+func redriveSlowly(ctx context.Context, s admin.Selection, redrive func(admin.Selection) (admin.Redriven, error), progress func(admin.Redriven)) (admin.Redriven, error) {
 	var total admin.Redriven
 	start := time.Now()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for {
-		done, err := letters.Redrive(ctx, topic, s)
+		done, err := redrive(s)
 		total.Sent += done.Sent
 		total.Refused = done.Refused // the last call reads all remaining letters
 		if err != nil || s.Limit == 0 || done.Sent < s.Limit {
@@ -251,18 +246,18 @@ func redriveSlowly(ctx context.Context, letters admin.Operator, topic string, s 
 }
 
 // wouldTouch lists the letters that a change of the selection would affect.
-func (a *app) wouldTouch(ctx context.Context, letters admin.Operator, topic string, s admin.Selection, asJSON bool) error {
-	found, err := letters.List(ctx, topic, s, admin.MaxDeadLetters)
+func wouldTouch(ctx context.Context, at admin.Process, topic string, s admin.Selection) (answer admin.Answer, err error) {
+	found, err := listed(ctx, at, topic, s)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	if len(s.IDs) > 0 { // the admin address selects letters only by reason and age
 		found = slices.DeleteFunc(found, func(l admin.DeadLetter) bool { return !slices.Contains(s.IDs, l.ID) })
 	}
 	if err := allFound(s, topic, len(found)); err != nil {
-		return err
+		return answer, err
 	}
-	return a.printDeadLetters(found, asJSON)
+	return lettersAnswer(found), nil
 }
 
 // allFound returns an error if fewer letters were found than the selection has ids.
@@ -276,7 +271,7 @@ func allFound(s admin.Selection, topic string, found int) error {
 }
 
 func (a *app) deadLettersDrop() *cobra.Command {
-	var all, dryRun, yes, asJSON bool
+	var all, dryRun bool
 	var choose choice
 	c := &cobra.Command{
 		Use: "drop TOPIC {ID… | --all}", Short: "Remove dead letters for good",
@@ -286,44 +281,43 @@ func (a *app) deadLettersDrop() *cobra.Command {
 	choose.flags(c)
 	c.Flags().BoolVar(&all, "all", false, "all dead letters of the topic, or those of --reason, --older and --newer")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list them, and remove none")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return a.onDeadLetters(c, func(ctx context.Context, letters admin.Operator, args []string) error {
-		s, err := selection(args, all, choose)
+	return a.asks(c, a.onDeadLetters(c, func(ctx context.Context, u *use, at admin.Process) (answer admin.Answer, err error) {
+		topic := u.args[0]
+		s, err := selection(u.args, all, choose)
 		if err != nil {
-			return err
+			return answer, err
 		}
 		if dryRun {
-			return a.wouldTouch(ctx, letters, args[0], s, asJSON)
+			return wouldTouch(ctx, at, topic, s)
 		}
-		dropped, none := 0, false
-		if all && !yes {
-			if none, err = a.confirmDrop(ctx, c.InOrStdin(), letters, args[0], s); err != nil {
-				return err
+		var done admin.Changed
+		none := false
+		if all && !u.yes {
+			if none, err = u.confirmDrop(ctx, at, topic, s); err != nil {
+				return answer, err
 			}
 		}
 		if !none {
-			dropped, err = letters.Drop(ctx, args[0], s)
+			done, err = admin.Drop().Do(ctx, at, admin.Letters{Topic: topic, Selection: s})
 		}
 		if err != nil {
-			return err
+			return answer, err
 		}
-		if err := allFound(s, args[0], dropped); err != nil {
-			return fmt.Errorf("dropped %d: %w", dropped, err)
+		if err := allFound(s, topic, done.Dropped); err != nil {
+			return answer, fmt.Errorf("dropped %d: %w", done.Dropped, err)
 		}
-		if asJSON {
-			return a.printJSON(struct {
-				Dropped int `json:"dropped"`
-			}{dropped})
-		}
-		return a.println("dropped %d", dropped)
-	})
+		answer.JSON = struct {
+			Dropped int `json:"dropped"`
+		}{done.Dropped}
+		answer.Text = fmt.Sprintf("dropped %d", done.Dropped)
+		return answer, nil
+	}))
 }
 
 // confirmDrop asks the operator whether to remove the letters that s selects. If s selects no
 // letter, confirmDrop does not ask.
-func (a *app) confirmDrop(ctx context.Context, in io.Reader, letters admin.Operator, topic string, s admin.Selection) (none bool, err error) {
-	all, err := letters.List(ctx, topic, admin.Selection{}, admin.MaxDeadLetters)
+func (u *use) confirmDrop(ctx context.Context, at admin.Process, topic string, s admin.Selection) (none bool, err error) {
+	all, err := listed(ctx, at, topic, admin.Selection{})
 	if err != nil {
 		return false, err
 	}
@@ -334,5 +328,5 @@ func (a *app) confirmDrop(ctx context.Context, in io.Reader, letters admin.Opera
 	} else if meant == 0 {
 		return true, nil
 	}
-	return false, a.confirm(in, fmt.Sprintf("Remove %s dead letters of %s for good? Type yes: ", number, topic), "yes")
+	return false, u.sure(fmt.Sprintf("Remove %s dead letters of %s for good? Type yes: ", number, topic), "yes")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +33,7 @@ func listing(t *testing.T, letters ...admin.DeadLetter) string {
 
 // A stranger may send a message and choose its id, so the id must not control the terminal.
 func TestAListOfDeadLettersHasOneRowForEach(t *testing.T) {
+	t.Parallel()
 	addr := listing(t,
 		admin.DeadLetter{ID: "x\nposts  forged  2026-01-01T00:00:00Z  1  all is well", Topic: "posts", Reason: "two\nlines"},
 		admin.DeadLetter{ID: "\x1b[2Jclear", Topic: "posts", Reason: "a\ttab and \u202eback"},
@@ -47,6 +47,7 @@ func TestAListOfDeadLettersHasOneRowForEach(t *testing.T) {
 }
 
 func TestShowSaysIfItHasNotSeenAllDeadLetters(t *testing.T) {
+	t.Parallel()
 	flood := make([]admin.DeadLetter, admin.MaxDeadLetters)
 	for i := range flood {
 		flood[i] = admin.DeadLetter{ID: fmt.Sprint("flood-", i), Topic: "posts"}
@@ -69,12 +70,11 @@ func TestShowSaysIfItHasNotSeenAllDeadLetters(t *testing.T) {
 
 // slow counts the redrives of an endless queue of dead letters. 25 of the letters failed before the start.
 type slow struct {
-	admin.Operator
 	left  int
 	calls []string
 }
 
-func (o *slow) Redrive(_ context.Context, _ string, s admin.Selection) (admin.Redriven, error) {
+func (o *slow) redrive(s admin.Selection) (admin.Redriven, error) {
 	n := min(s.Limit, o.left)
 	o.left -= n
 	again := "again"
@@ -86,10 +86,11 @@ func (o *slow) Redrive(_ context.Context, _ string, s admin.Selection) (admin.Re
 }
 
 func TestARedriveKeepsItsRateAndSendsALetterOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := &slow{left: 25}
 		var progress []int
-		done, err := redriveSlowly(t.Context(), o, "posts", admin.Selection{All: true, Limit: 10}, func(r admin.Redriven) { progress = append(progress, r.Sent) })
+		done, err := redriveSlowly(t.Context(), admin.Selection{All: true, Limit: 10}, o.redrive, func(r admin.Redriven) { progress = append(progress, r.Sent) })
 		require.NoError(t, err)
 		assert.Equal(t, admin.Redriven{Sent: 25, Refused: 2}, done)
 		assert.Equal(t, []string{"0s 10 again", "1s 10 once", "2s 5 once"}, o.calls)
@@ -98,6 +99,7 @@ func TestARedriveKeepsItsRateAndSendsALetterOnce(t *testing.T) {
 }
 
 func TestDropOfAllAsks(t *testing.T) {
+	t.Parallel()
 	addr := listing(t, admin.DeadLetter{ID: "a", Topic: "posts", Reason: "bad"}, admin.DeadLetter{ID: "b", Topic: "posts", Reason: "worse"})
 	code, out, errs := result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--admin", addr)
 	assert.Equal(t, 2, code)
@@ -118,6 +120,7 @@ func TestDropOfAllAsks(t *testing.T) {
 }
 
 func TestOnlyTheExpectedAnswerConfirms(t *testing.T) {
+	t.Parallel()
 	for answer, want := range map[string]bool{"yes\n": true, "\tyes\r\n": true, "no\n": false, "\n": false, "": false, "yes": false, "YES\n": false} {
 		var out strings.Builder
 		err := (&app{stderr: &out}).confirm(strings.NewReader(answer), "Sure? ", "yes")
@@ -130,6 +133,7 @@ func TestOnlyTheExpectedAnswerConfirms(t *testing.T) {
 
 // Only confirm asks the operator, so that all refused questions have the same exit code.
 func TestOnePlaceAsks(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
 	for _, file := range files {

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/ops/doctor"
@@ -15,7 +18,6 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	var daemons []string
-	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check settings, table, queues, permissions, clock and keys, and say how to mend each",
@@ -30,19 +32,17 @@ tries the calls of verify, reconcile and the like. It exits with 1 if it finds a
 	}
 	c.Flags().StringSliceVar(&daemons, "daemon", nil, "daemons whose calls are tried: api, fanout, likeagg (all three), or operator alone")
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	return a.answers(c, func(context.Context, *use) (answer admin.Answer, err error) {
 		roles, err := rolesOf(daemons)
 		if err != nil {
-			return err
+			return answer, err
 		}
 		found, err := a.examine(c, roles)
 		if err != nil {
-			return err
+			return answer, err
 		}
-		return a.printFindings(found, asJSON)
-	}
-	return c
+		return findingsAnswer(found)
+	})
 }
 
 // rolesOf returns the roles of the named daemons. Without names it returns all roles. An
@@ -85,7 +85,7 @@ func (a *app) examine(c *cobra.Command, roles daemon.Roles) ([]doctor.Finding, e
 	return doctor.Examine(c.Context(), cfg, faults, roles, time.Now), nil
 }
 
-func (a *app) printFindings(found []doctor.Finding, asJSON bool) error {
+func findingsAnswer(found []doctor.Finding) (admin.Answer, error) {
 	count := map[doctor.Level]int{}
 	width := 0
 	for _, f := range found {
@@ -93,29 +93,21 @@ func (a *app) printFindings(found []doctor.Finding, asJSON bool) error {
 		width = max(width, len(f.Check))
 	}
 	faults, warnings := count[doctor.LevelFault], count[doctor.LevelWarning]
-	var err error
-	if asJSON {
-		err = a.printJSON(struct {
-			Findings []doctor.Finding `json:"findings"`
-			Faults   int              `json:"faults"`
-			Warnings int              `json:"warnings"`
-		}{found, faults, warnings})
-	}
+	var lines []string
 	for _, f := range found {
-		if asJSON || err != nil {
-			break
-		}
 		line := fmt.Sprintf("%-7s  %-*s  %s", f.Level, width, f.Check, printable(f.Says))
 		if f.Mend != "" {
 			line += fmt.Sprintf("\n%-7s  %-*s  mend: %s", "", width, "", printable(f.Mend))
 		}
-		err = a.println("%s", line)
+		lines = append(lines, line)
 	}
-	if err != nil {
-		return err
-	}
+	answer := admin.Answer{JSON: struct {
+		Findings []doctor.Finding `json:"findings"`
+		Faults   int              `json:"faults"`
+		Warnings int              `json:"warnings"`
+	}{found, faults, warnings}, Text: strings.Join(lines, "\n")}
 	if faults > 0 {
-		return fmt.Errorf("faults: %d, warnings: %d: mend them and run it again", faults, warnings)
+		return answer, fmt.Errorf("faults: %d, warnings: %d: mend them and run it again", faults, warnings)
 	}
-	return nil
+	return answer, nil
 }

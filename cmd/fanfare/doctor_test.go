@@ -11,6 +11,7 @@ import (
 )
 
 func TestDoctorExitsByItsWorstFinding(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, row := range map[string]struct {
 		env  []string

@@ -11,6 +11,7 @@ import (
 // Each program that reads the environment refuses a misspelled variable. The service links of Kubernetes do
 // not change the answers of a program.
 func TestServiceLinksChangeNoAnswer(t *testing.T) {
+	t.Parallel()
 	links := []string{
 		"FANFARE_SERVICE_HOST=10.0.0.1", "FANFARE_SERVICE_PORT=80", "FANFARE_SERVICE_PORT_HTTP=80", "FANFARE_PORT=tcp://10.0.0.1:80",
 		"FANFARE_PORT_80_TCP=tcp://10.0.0.1:80", "FANFARE_PORT_80_TCP_PROTO=tcp", "FANFARE_PORT_80_TCP_PORT=80", "FANFARE_PORT_80_TCP_ADDR=10.0.0.1",

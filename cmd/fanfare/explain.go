@@ -9,68 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/daemon"
 	"fanfare/internal/feed/delivery"
-	"fanfare/internal/id"
 	"fanfare/internal/ops/capacity"
 )
 
-func (a *app) explainCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "explain USER [POST]", Short: "Say why posts are in a user's home, or are not",
-		Long: `Gives the one reason why a post is in the user's home, or is not: which chunk pushed it and
-when, which mark merges or hides it, where its delivery waits or died. Without a post it does
-so for the 20 newest posts of the user's first 1,000 followees.
-
-It changes nothing. With FANFARE_ENGINE=aws it reads the table and the queues, else it asks
-the admin address of a running fanfare up. A post takes some 9 read units.`,
-		Args: cobra.RangeArgs(1, 2),
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return a.onTable(c, func(ctx context.Context, posts admin.Operations, args []string) error {
-		post := ""
-		if len(args) > 1 {
-			post = args[1]
-		}
-		if err := checkIDs(args[0], args[1:]...); err != nil {
-			return err
-		}
-		all, err := posts.Explain(ctx, args[0], post)
-		if err != nil {
-			return err
-		}
-		if asJSON {
-			return a.printJSON(struct {
-				Items []admin.Explanation `json:"items"`
-			}{all})
-		}
-		rows := [][]string{{"POST", "AUTHOR", "IN HOME", "REASON"}}
-		for _, e := range all {
-			in := "no"
-			if e.InHome {
-				in = "yes"
-			}
-			rows = append(rows, []string{e.Post, e.Author, in, e.Text})
-		}
-		return a.printTable(rows)
-	})
-}
-
-// checkIDs returns an error for an invalid id of a user or of a post. The user "" is valid.
-func checkIDs(user string, posts ...string) error {
-	if user != "" && !id.ValidUser(user) {
-		return wrongUse(fmt.Errorf("%s is no user id: give %s", printable(user), id.UserGrammar))
-	}
-	for _, post := range posts {
-		if !id.Valid(post) {
-			return wrongUse(fmt.Errorf("%s is no post id: give a ULID, 26 digits and capital letters", printable(post)))
-		}
-	}
-	return nil
-}
-
 func (a *app) deliveryCommand() *cobra.Command {
-	var asJSON, watch bool
+	var watch bool
 	c := &cobra.Command{
 		Use: "delivery POST", Short: "Show how far a post's delivery is, or watch it",
 		Long: `Shows the progress of a post's delivery. With --watch it goes on until the delivery has
@@ -82,33 +27,37 @@ fanfare up.`,
 		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "go on until the delivery has ended")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, with --watch that of the end")
-	return a.onTable(c, func(ctx context.Context, posts admin.Operations, args []string) error {
-		if err := checkIDs("", args[0]); err != nil {
-			return err
+	a.answers(c, a.operates(c, daemon.OpenOperations, func(ctx context.Context, u *use, at admin.Process) (answer admin.Answer, err error) {
+		if err := admin.CheckIDs("", u.args[0]); err != nil {
+			return answer, wrongUse(err)
 		}
 		show := a.showDelivery()
-		if asJSON {
+		if u.json {
 			show = func(d delivery.Progress, last bool) error {
-				if !last {
-					return nil
+				if last {
+					answer.JSON = d
 				}
-				return a.printJSON(d)
+				return nil
 			}
 		}
-		return watchDelivery(ctx, posts, args[0], watch, show)
-	})
+		err = watchDelivery(ctx, watch, func() (delivery.Progress, error) {
+			return admin.Delivery().Do(ctx, at, admin.Delivered{Post: u.args[0]})
+		}, show)
+		return answer, err
+	}))
+	c.Flags().Lookup("json").Usage = "print one JSON object, with --watch the last one"
+	return c
 }
 
 // watchEvery is the time between two reads of a delivery.
 const watchEvery = 500 * time.Millisecond
 
-// watchDelivery shows the delivery of a post once, or repeatedly until the delivery has ended.
-func watchDelivery(ctx context.Context, posts admin.Explainer, post string, watch bool, show func(d delivery.Progress, last bool) error) error {
+// watchDelivery shows a delivery once, or repeatedly until the delivery has ended.
+func watchDelivery(ctx context.Context, watch bool, read func() (delivery.Progress, error), show func(d delivery.Progress, last bool) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
-		d, err := posts.Delivery(ctx, post)
+		d, err := read()
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/queue"
@@ -41,7 +42,7 @@ func offline(t *testing.T, path string, at time.Time, do func(*feed.Service)) {
 	dir, err := datadir.Open(path)
 	require.NoError(t, err)
 	now := func() time.Time { return at }
-	store, err := embedded.Open(dir.Path("table"), embedded.Options{Now: now})
+	store, err := embedded.Create(dir.Path("table"), embedded.Options{Now: now})
 	require.NoError(t, err)
 	sent := &backfills{}
 	do(feed.New(feed.Config{Access: access.New(access.Config{Store: store, Publisher: sent, IDs: id.NewGenerator(now), Now: now, Lifetimes: lifetime.Fixed(30 * 24 * time.Hour)})}))
@@ -72,7 +73,7 @@ func (b *backfills) Publish(_ string, msgs ...*message.Message) error {
 func makePosts(t *testing.T, f *feed.Service, author string, n int) (posts []string) {
 	t.Helper()
 	for range n {
-		p, err := f.CreatePost(t.Context(), author, feed.PostInput{Text: "by " + author})
+		p, err := f.CreatePost(t.Context(), author, feed.PostInput{Content: feed.Content{Text: "by " + author}})
 		require.NoError(t, err)
 		posts = append(posts, p.ID)
 	}
@@ -80,9 +81,9 @@ func makePosts(t *testing.T, f *feed.Service, author string, n int) (posts []str
 }
 
 // explained requests the reason why a home shows a post or lacks it.
-func (r *running) explained(t *testing.T, user, post string) admin.Explanation {
+func (r *running) explained(t *testing.T, user, post string) home.Explanation {
 	t.Helper()
-	all, err := admin.NewClient(r.admin, &http.Client{Timeout: time.Minute}).Explain(t.Context(), user, post)
+	all, err := admin.Explain().Do(t.Context(), admin.NewClient(r.admin, &http.Client{Timeout: time.Minute}), admin.Explained{User: user, Post: post})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	return all[0]
@@ -91,6 +92,7 @@ func (r *running) explained(t *testing.T, user, post string) admin.Explanation {
 // The test causes each reason on the embedded engine, with calls of users and with faults. The home that the
 // API serves agrees with each reason.
 func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var expired, older, lost []string
 	profiles := func(f *feed.Service, users ...string) {
@@ -134,7 +136,7 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 		pulled = post("big")
 		state := ""
 		until(t, "its delivery", func() bool {
-			d, err := admin.NewClient(p.admin, &http.Client{Timeout: time.Minute}).Delivery(ctx, pulled)
+			d, err := admin.Delivery().Do(ctx, admin.NewClient(p.admin, &http.Client{Timeout: time.Minute}), admin.Delivered{Post: pulled})
 			require.NoError(t, err)
 			state = string(d.State)
 			return state == "complete" || state == "pulled"
@@ -149,7 +151,7 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 	old, err := id.NewGenerator(func() time.Time { return time.Now().Add(-messages.MaxAge - time.Hour) }).New()
 	require.NoError(t, err)
 	stale, err := queue.Message(ctx, &messages.PostCreated{
-		Header: messages.Header{EventID: old, Time: time.Now().UTC()}, PostID: dead, AuthorID: "ann", Text: "dead",
+		Header: messages.Header{EventID: old, Time: time.Now().UTC()}, PostID: dead, AuthorID: "ann", Content: messages.Content{Text: "dead"},
 	})
 	require.NoError(t, err)
 	poison(t, dir, map[string]*message.Message{queue.TopicPosts: stale})
@@ -157,10 +159,10 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 	p = upWith(t, []string{"FANFARE_PUSH_LIMIT=1"}, dir)
 	until(t, "the dead letter", func() bool { return p.explained(t, "fan", dead).Reason == "dead_letter" })
 
-	home, err := p.as(t, "fan").Home(client.Push).Page(ctx, "", 100)
+	shownHome, err := p.as(t, "fan").Home(client.Push).Page(ctx, "", 100)
 	require.NoError(t, err)
 	shown := map[string]bool{}
-	for _, item := range home.Items {
+	for _, item := range shownHome.Items {
 		shown[item.Post.ID] = true
 	}
 	for post, reason := range want {
@@ -169,7 +171,7 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 		assert.Equal(t, shown[post], e.InHome, e.Text)
 	}
 	_, out, errs := result(t, nil, "fanfare", "explain", "fan", "--json", "--admin", p.admin)
-	var recent struct{ Items []admin.Explanation }
+	var recent struct{ Items []home.Explanation }
 	require.NoError(t, json.Unmarshal([]byte(out), &recent), errs)
 	assert.Len(t, recent.Items, 20)
 	assert.Equal(t, p.explained(t, "fan", dead), recent.Items[0])
@@ -204,12 +206,11 @@ func watchToTheEnd(t *testing.T, p *running, ended, queued string) {
 
 // deliveries gives successive answers about one post.
 type deliveries struct {
-	admin.Explainer
 	answers []delivery.Progress
 	asked   int
 }
 
-func (d *deliveries) Delivery(context.Context, string) (delivery.Progress, error) {
+func (d *deliveries) read() (delivery.Progress, error) {
 	answer := d.answers[min(d.asked, len(d.answers)-1)]
 	d.asked++
 	return answer, nil
@@ -237,6 +238,7 @@ const someLines = `[..............................]   0 % queued since 2026-11-2
 `
 
 func TestAWatchEndsWithTheDelivery(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		answers []delivery.Progress
 		watch   bool
@@ -254,7 +256,7 @@ func TestAWatchEndsWithTheDelivery(t *testing.T) {
 			var out bytes.Buffer
 			d := &deliveries{answers: tt.answers}
 			began := time.Now()
-			require.NoError(t, watchDelivery(t.Context(), d, "post", tt.watch, (&app{stdout: &out}).showDelivery()))
+			require.NoError(t, watchDelivery(t.Context(), tt.watch, d.read, (&app{stdout: &out}).showDelivery()))
 			assert.Equal(t, tt.out, out.String(), name)
 			assert.Equal(t, tt.looks, d.asked, name)
 			assert.Equal(t, time.Duration(tt.looks-1)*watchEvery, time.Since(began), name)
@@ -263,11 +265,12 @@ func TestAWatchEndsWithTheDelivery(t *testing.T) {
 }
 
 func TestAWatchOfARestingDeliveryEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		d := &deliveries{answers: someDeliveries()[:1]}
-		err := watchDelivery(ctx, d, "post", true, func(delivery.Progress, bool) error { return nil })
+		err := watchDelivery(ctx, true, d.read, func(delivery.Progress, bool) error { return nil })
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.InDelta(t, time.Hour/watchEvery, d.asked, 1)
 	})
@@ -275,9 +278,10 @@ func TestAWatchOfARestingDeliveryEndsWithItsContext(t *testing.T) {
 
 // A stranger chooses the texts of a dead letter.
 func TestExplainPrintsARowForEachPost(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/admin/explain/fan" && r.URL.Query().Get("post") == "" {
-			assert.NoError(t, json.NewEncoder(w).Encode([]admin.Explanation{
+			assert.NoError(t, json.NewEncoder(w).Encode([]home.Explanation{
 				{Post: id.Min, Author: "ann", InHome: true, Reason: "pushed", Text: "chunk 2 pushed it, done at 2026-11-22T08:00:00Z"},
 				{Post: id.Max, Author: "bob", Reason: "dead_letter", Text: "its delivery stopped at dead letter x\x1b[2J of posts"},
 			}))
@@ -296,4 +300,8 @@ func TestExplainPrintsARowForEachPost(t *testing.T) {
 	code, _, errs = result(t, nil, "fanfare", "explain", "nobody", "--admin", addr)
 	assert.Equal(t, 1, code)
 	assert.Equal(t, "fanfare: there is no user\n", errs)
+	for _, args := range [][]string{{""}, {"fan", ""}, {"fan", "x"}, {"a/b"}} {
+		code, _, _ = result(t, nil, "fanfare", append([]string{"explain", "--admin", addr}, args...)...) // only the exit code matters
+		assert.Equal(t, 2, code, args)
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/ops/doctor"
 )
@@ -27,30 +29,30 @@ delivery and verify. Name more than one duty for a role that has several. It nee
 	c.Flags().StringVar(&at.Region, "region", "*", "region of the table and the queues")
 	c.Flags().StringVar(&at.ID, "account", "*", "account of the table and the queues")
 	c.Flags().StringVar(&at.Partition, "partition", "aws", "partition of the account, such as aws-cn")
-	c.Flags().Bool("json", false, "print one JSON object (it always does)")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	a.answers(c, func(context.Context, *use) (answer admin.Answer, err error) {
 		for _, f := range []struct{ flag, value, grammar, is string }{
 			{"region", at.Region, `^(\*|[a-z]+(-[a-z0-9]+)+)$`, "a region such as eu-central-1, or *"},
 			{"account", at.ID, `^(\*|\d{12})$`, "12 digits, or *"},
 			{"partition", at.Partition, `^aws(-[a-z]+)*$`, "aws, aws-cn or the like"},
 		} {
 			if !regexp.MustCompile(f.grammar).MatchString(f.value) {
-				return wrongUse(fmt.Errorf("--%s: %q is not %s", f.flag, f.value, f.is))
+				return answer, wrongUse(fmt.Errorf("--%s: %q is not %s", f.flag, f.value, f.is))
 			}
 		}
 		cfg, err := a.load(config.Tool, c, nil)
 		if err != nil {
-			return err
+			return answer, err
 		}
 		policy, err := doctor.PolicyOf(cfg, at, duties...)
 		if err != nil {
-			return wrongUse(fmt.Errorf("--daemon: %w", err))
+			return answer, wrongUse(fmt.Errorf("--daemon: %w", err))
 		}
 		document, err := json.MarshalIndent(policy, "", "  ")
 		if err != nil {
-			return err
+			return answer, err
 		}
-		return a.println("%s", document)
-	}
+		return answer, a.println("%s", document)
+	})
+	always(c)
 	return group("iam", "Print policies for the roles of the daemons", c)
 }

@@ -11,6 +11,7 @@ import (
 )
 
 func TestPolicyHasTheCallsOfTheNamedDaemonsOnTheConfiguredNames(t *testing.T) {
+	t.Parallel()
 	env := []string{"FANFARE_TABLE=feeds", "FANFARE_QUEUE_PREFIX=q"}
 	policy := func(args ...string) doctor.Policy {
 		t.Helper()
@@ -50,6 +51,7 @@ func TestPolicyHasTheCallsOfTheNamedDaemonsOnTheConfiguredNames(t *testing.T) {
 }
 
 func TestThePolicyOfUpIsForItsArchive(t *testing.T) {
+	t.Parallel()
 	code, out, errs := result(t, []string{"FANFARE_ARCHIVE=s3://backups/feed/1"}, "fanfare", "iam", "policy", "--daemon", "up", "--region", "eu-central-1")
 	require.Zero(t, code, errs)
 	var p doctor.Policy

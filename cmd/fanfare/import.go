@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +28,8 @@ each with its time, which may be years ago. docs/IMPORT.md describes the lines.
 All lines are checked first: a fault is named with its file, line and field, and nothing is
 imported then. Records that are there already stay as they are. So if an import was stopped or
 killed, the same command goes on. At the end it reads everything back: the records, the
-counts of users and posts, and the timelines of the followers.
+counts of users and posts, and the timelines of the followers. It prints what it left out: records of posts
+that have ended or were deleted, and likes that were taken back.
 
 With FANFARE_ENGINE=aws it writes the table, and may run beside the daemons. Otherwise it opens
 the data directory, so stop fanfare up first. Settings must be those of the daemons.`
@@ -36,30 +39,47 @@ const awsRate = 1000
 
 func (a *app) importCommand() *cobra.Command {
 	var rate float64
-	var asJSON bool
 	c := &cobra.Command{Use: "import FILE...", Short: "Import users, follows, mutes, blocks, posts, comments, likes, bookmarks and read markers", Long: importHelp, Args: cobra.MinimumNArgs(1)}
 	c.Flags().Float64Var(&rate, "rate", 0, "most write units a second, 0 for no limit (default 1000 on AWS)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return a.onData(c, func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error {
+	return a.answers(c, a.onData(c, func(ctx context.Context, cfg config.Config, t transfer.Config, u *use) (answer admin.Answer, err error) {
 		if rate < 0 {
-			return wrongUse(errors.New("--rate must be at least 0"))
+			return answer, wrongUse(errors.New("--rate must be at least 0"))
 		}
 		if t.Rate = rate; cfg.Engine == config.EngineAWS && !c.Flags().Changed("rate") {
 			t.Rate = awsRate
 		}
-		done, err := transfer.Import(ctx, t, args)
-		a.trail(cfg).Note(ctx, "import", int(done.WCU), err, zap.Int("users", done.Users), zap.Int("follows", done.Follows), zap.Int("mutes", done.Mutes), zap.Int("blocks", done.Blocks),
-			zap.Int("posts", done.Posts), zap.Int("comments", done.Comments), zap.Int("likes", done.Likes), zap.Int("bookmarks", done.Bookmarks), zap.Int("markers", done.Markers))
+		done, err := transfer.Import(ctx, t, u.args)
+		fields := []zap.Field{zap.Any("left_out", done.LeftOut)}
+		for _, kind := range slices.Sorted(maps.Keys(done.Records)) {
+			fields = append(fields, zap.Int(kind, done.Records[kind]))
+		}
+		a.trail(cfg).Note(ctx, "import", int(done.WCU), err, fields...)
 		if err != nil {
 			a.printFaults(err)
-			return err
+			return answer, err
 		}
-		if asJSON {
-			return a.printJSON(done)
+		text := leftOut(done.LeftOut) + fmt.Sprintf("imported %s: all are in the table, and %d timeline entries; %.0f write units", done.Records, done.Entries, done.WCU)
+		return admin.Answer{JSON: done, Text: text}, nil
+	}))
+}
+
+// leftOut returns lines about the records that an import left out, with the reasons.
+func leftOut(left transfer.LeftOut) (text string) {
+	for _, of := range []struct {
+		lost transfer.Counts
+		why  string
+	}{{left.Ended, "have ended"}, {left.Deleted, "were deleted in the table"}} {
+		for _, n := range of.lost {
+			if n > 0 {
+				text += fmt.Sprintf("left out %s: their posts %s\n", of.lost, of.why)
+				break
+			}
 		}
-		return a.println("imported %d users, %d follows, %d mutes, %d blocks, %d posts, %d comments, %d likes, %d bookmarks and %d markers: all are in the table, and %d timeline entries; %.0f write units",
-			done.Users, done.Follows, done.Mutes, done.Blocks, done.Posts, done.Comments, done.Likes, done.Bookmarks, done.Markers, done.Entries, done.WCU)
-	})
+	}
+	if left.TakenBack > 0 {
+		text += fmt.Sprintf("left out %d likes: their users took them back in the table\n", left.TakenBack)
+	}
+	return text
 }
 
 const exportHelp = `Writes users, follows, mutes, blocks, posts, comments, likes, bookmarks and read markers as
@@ -68,22 +88,24 @@ data is always the same lines. With --user it writes one user: the profile, the 
 in both directions, the user's mutes, blocks and read markers, the posts, and the user's comments, likes
 and bookmarks.
 
-With FANFARE_ENGINE=aws it reads the whole table, and may run beside the daemons. Otherwise it
+With FANFARE_ENGINE=aws it reads the whole table, and may run beside the daemons: an import always
+accepts the lines, which have nothing that was made after the beginning of the export. Otherwise it
 opens the data directory, so stop fanfare up first.`
 
 func (a *app) exportCommand() *cobra.Command {
 	var user string
 	c := &cobra.Command{Use: "export", Short: "Write users, follows, mutes, blocks, posts, comments, likes, bookmarks and read markers as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
 	c.Flags().StringVar(&user, "user", "", "write the records of this `USER` only")
-	return a.onData(c, func(ctx context.Context, _ config.Config, t transfer.Config, _ []string) error {
-		if err := checkIDs(user); err != nil {
-			return err
+	u := &use{app: a, command: c}
+	return u.does(a.onData(c, func(ctx context.Context, _ config.Config, t transfer.Config, _ *use) (answer admin.Answer, err error) {
+		if err := admin.CheckIDs(user); err != nil {
+			return answer, wrongUse(err)
 		}
 		if user != "" {
-			return transfer.ExportUser(ctx, t, user, a.stdout)
+			return answer, transfer.ExportUser(ctx, t, user, a.stdout)
 		}
-		return transfer.Export(ctx, t, a.stdout)
-	})
+		return answer, transfer.Export(ctx, t, a.stdout)
+	}))
 }
 
 const forgetHelp = `Removes a user: the profile, the posts, the follows in both directions, the user's mutes, blocks,
@@ -101,83 +123,75 @@ With FANFARE_ENGINE=aws it may run beside the daemons. Otherwise it opens the da
 so stop fanfare up first.`
 
 func (a *app) forgetCommand() *cobra.Command {
-	var flags forgetFlags
+	var unknownOK bool
 	c := &cobra.Command{Use: "forget USER", Short: "Remove a user and all that the user made", Long: forgetHelp, Args: cobra.ExactArgs(1)}
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
-	c.Flags().BoolVar(&flags.yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&flags.unknownOK, "unknown-ok", false, "remove the rest of a user that is unknown")
-	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		user := args[0]
-		if err := checkIDs(user); err != nil {
-			return err
+	c.Flags().BoolVar(&unknownOK, "unknown-ok", false, "remove the rest of a user that is unknown")
+	return a.asks(c, func(ctx context.Context, u *use) (answer admin.Answer, err error) {
+		user := u.args[0]
+		if err := admin.CheckIDs(user); err != nil {
+			return answer, wrongUse(err)
 		}
 		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
 		if err != nil {
-			return err
+			return answer, err
 		}
 		if err := dataExists(cfg); err != nil {
-			return err
+			return answer, err
 		}
-		removals, end, err := daemon.OpenRemovals(c.Context(), cfg, a.log(cfg))
+		removals, end, err := daemon.OpenRemovals(ctx, cfg, a.log(cfg))
 		if err != nil {
-			return err
+			return answer, err
 		}
-		return errors.Join(a.forget(c, removals, forgetting{user, bool(cfg.LikesByUser), a.trail(cfg), flags}), end())
-	}
-	return c
+		answer, err = u.forget(ctx, removals, forgetting{user, bool(cfg.LikesByUser), unknownOK, a.trail(cfg)})
+		return answer, errors.Join(err, end())
+	})
 }
-
-type forgetFlags struct{ yes, unknownOK, asJSON bool }
 
 // forgetting has the settings of one call of `fanfare forget`.
 type forgetting struct {
-	user        string
-	likesByUser bool
-	trail       admin.Trail
-	forgetFlags
+	user                   string
+	likesByUser, unknownOK bool
+	trail                  admin.Trail
 }
 
-func (a *app) forget(c *cobra.Command, removals *removal.Removals, f forgetting) error {
-	known, err := removals.Remembered(c.Context(), f.user)
+func (u *use) forget(ctx context.Context, removals *removal.Removals, f forgetting) (answer admin.Answer, err error) {
+	known, err := removals.Remembered(ctx, f.user)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	if known == removal.Unknown && !f.unknownOK {
-		return fmt.Errorf("there is no user %s, and none was removed: check the id, or remove the rest of a user without a profile with --unknown-ok", f.user)
+		return answer, fmt.Errorf("there is no user %s, and none was removed: check the id, or remove the rest of a user without a profile with --unknown-ok", f.user)
 	}
 	if !f.likesByUser {
-		fmt.Fprintf(a.stderr, "Likes of %s stay and count: FANFARE_LIKES_BY_USER is off, so nothing finds them by their user.\n", f.user)
+		fmt.Fprintf(u.stderr, "Likes of %s stay and count: FANFARE_LIKES_BY_USER is off, so nothing finds them by their user.\n", f.user)
 	}
-	if !f.yes {
-		question := fmt.Sprintf("All posts, follows, comments and likes of %s will be removed for good. Type the user's id to go on: ", f.user)
-		if err := a.confirm(c.InOrStdin(), question, f.user); err != nil {
-			return err
-		}
+	question := fmt.Sprintf("All posts, follows, comments and likes of %s will be removed for good. Type the user's id to go on: ", f.user)
+	if err := u.sure(question, f.user); err != nil {
+		return answer, err
 	}
-	removed, lines := 0, newProgressLines(a.stderr)
-	err = removals.Remove(c.Context(), f.user, func(n int) {
+	removed, lines := 0, newProgressLines(u.stderr)
+	err = removals.Remove(ctx, f.user, func(n int) {
 		removed = n
 		lines.show(transfer.Progress{Phase: "removed", Done: n})
 	})
-	f.trail.Note(c.Context(), "forget", removed, err, zap.String("user_id", f.user), zap.String("was", string(known)), zap.Int("removed", removed))
+	f.trail.Note(ctx, "forget", removed, err, zap.String("user_id", f.user), zap.String("was", string(known)), zap.Int("removed", removed))
 	if err != nil {
-		return err
+		return answer, err
 	}
-	if f.asJSON {
-		return a.printJSON(struct {
-			UserID  string            `json:"user_id"`
-			Was     removal.Knowledge `json:"was"`
-			Removed int               `json:"removed"`
-			// LikesStay means that likes are not removed, because there is no index of the user's likes.
-			LikesStay bool `json:"likes_stay"`
-		}{f.user, known, removed, !f.likesByUser})
-	}
-	return a.println(map[removal.Knowledge]string{
+	answer.JSON = struct {
+		UserID  string            `json:"user_id"`
+		Was     removal.Knowledge `json:"was"`
+		Removed int               `json:"removed"`
+		// LikesStay means that likes are not removed, because there is no index of the user's likes.
+		LikesStay bool `json:"likes_stay"`
+	}{f.user, known, removed, !f.likesByUser}
+	answer.Text = fmt.Sprintf(map[removal.Knowledge]string{
 		removal.Known:   "removed %s and %d things of the user; the workers do the rest",
 		removal.Removed: "%s was removed before; removed %d things that were left; the workers do the rest",
 		removal.Unknown: "there was no user %s; removed %d things that were left under the id; the workers look once more in an hour",
 	}[known], f.user, removed)
+	return answer, nil
 }
 
 // dataExists returns an error if there is no data directory to read.
@@ -189,31 +203,31 @@ func dataExists(cfg config.Config) error {
 	return nil // opening the directory returns the fault
 }
 
-// onData calls do with the data of the configuration: the data of FANFARE_ENGINE=aws, or the data of a
+// onData returns the work that calls do with the data of the configuration: the data of FANFARE_ENGINE=aws, or the data of a
 // directory that no other process has open.
-func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error) *cobra.Command {
+func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.Config, t transfer.Config, u *use) (admin.Answer, error)) work {
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return func(ctx context.Context, u *use) (answer admin.Answer, err error) {
 		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
 		if err != nil {
-			return err
+			return answer, err
 		}
 		if c.Name() == "import" {
-			err = transfer.CheckFiles(args) // first, because the open makes a data directory
+			err = transfer.CheckFiles(u.args) // first, because the open makes a data directory
 		} else {
 			err = dataExists(cfg)
 		}
 		if err != nil {
-			return err
+			return answer, err
 		}
-		t, end, err := daemon.OpenTransfer(c.Context(), cfg, a.log(cfg))
+		t, end, err := daemon.OpenTransfer(ctx, cfg, a.log(cfg))
 		if err != nil {
-			return err
+			return answer, err
 		}
 		t.Progress = newProgressLines(a.stderr).show
-		return errors.Join(do(c.Context(), cfg, t, args), end())
+		answer, err = do(ctx, cfg, t, u)
+		return answer, errors.Join(err, end())
 	}
-	return c
 }
 
 // printFaults prints each fault in an error on its own line.

@@ -22,13 +22,14 @@ func on(dir string, args ...string) (stdout, stderr string, code int) {
 }
 
 const smallNetwork = `{"type":"user","id":"ann","name":"Ann","time":"2024-01-31T12:00:00Z"}
+{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}
 {"type":"post","id":"01HNFR7SM00000000000000000","author_id":"ann","text":"Hello","time":"2024-01-31T12:34:56.256Z"}
 {"type":"like","post_id":"01HNFR7SM00000000000000000","user_id":"bob","time":"2024-02-02T10:06:00Z"}
-{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}
 {"type":"follow","author_id":"ann","follower_id":"bob","time":"2024-02-01T08:30:00.25Z"}
 `
 
 func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
+	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
 	_, stderr, code := on(filepath.Join(dir, "none"), "export")
 	assert.Equal(t, daemon.ExitFailure, code)
@@ -90,6 +91,7 @@ func exported(t *testing.T, dir string) string {
 }
 
 func TestForgetSaysWhetherLikesStay(t *testing.T) {
+	t.Parallel()
 	for index, stay := range map[string]bool{"on": false, "off": true} {
 		dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
 		require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
@@ -107,6 +109,7 @@ func TestForgetSaysWhetherLikesStay(t *testing.T) {
 }
 
 func TestForgetAsksAndMayBeRepeated(t *testing.T) {
+	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
 	_, stderr, code := on(dir, "import", file)
@@ -126,6 +129,7 @@ func TestForgetAsksAndMayBeRepeated(t *testing.T) {
 
 // A mistyped id in a request to erase or to export a user must not look like a success.
 func TestAnUnknownUserIsAnError(t *testing.T) {
+	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
 	_, stderr, code := on(dir, "import", file)

@@ -10,9 +10,11 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
@@ -74,7 +76,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if isConfig || isUsage || !*began {
 		return daemon.ExitUsage
 	}
-	if archive.Refused(err) || errors.Is(err, pair.ErrOldCopy) || errors.Is(err, pair.ErrRewound) {
+	if archive.Refused(err) || errors.Is(err, pair.ErrOldCopy) || errors.Is(err, pair.ErrCopied) || errors.Is(err, pair.ErrRewound) {
 		return daemon.ExitFenced
 	}
 	return daemon.ExitFailure
@@ -95,14 +97,16 @@ environment (FANFARE_*).`,
 		Version:       obs.ReadBuild().String(),
 		SilenceErrors: true, SilenceUsage: true,
 	}
+	root.SetFlagErrorFunc(meantFlag)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(
 		a.upCommand(), a.tokenCommand(), a.tableCommand(), a.queuesCommand(),
-		a.deadLettersCommand(), a.explainCommand(), a.deliveryCommand(), a.reconcileCommand(), a.verifyCommand(),
-		a.importCommand(), a.exportCommand(), a.forgetCommand(), a.archiveCommand(), a.backupCommand(), a.restoreCommand(), a.pairCommand(), a.promoteCommand(), a.unpairCommand(), a.replayCommand(), a.capacityCommand(),
+		a.deadLettersCommand(), a.deliveryCommand(), a.reconcileCommand(), a.verifyCommand(),
+		a.importCommand(), a.exportCommand(), a.forgetCommand(), a.archiveCommand(), a.backupCommand(), a.restoreCommand(), a.pairCommand(), a.unpairCommand(), a.replayCommand(), a.capacityCommand(),
 		a.doctorCommand(), a.iamCommand(), a.healthCommand(), a.versionCommand(),
 	)
+	a.addOperations(root)
 	for _, s := range services() {
 		root.AddCommand(a.serviceCommand(s))
 	}
@@ -171,7 +175,12 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 		Use: use, Short: short,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return wrongUse(fmt.Errorf("unknown command %q: see fanfare %s --help", args[0], use))
+				c.SuggestionsMinimumDistance = suggested
+				meant := ""
+				if best := c.SuggestionsFor(args[0]); len(best) > 0 {
+					meant = fmt.Sprintf("did you mean %s? ", best[0])
+				}
+				return wrongUse(fmt.Errorf("unknown command %q: %ssee fanfare %s --help", args[0], meant, use))
 			}
 			return wrongUse(fmt.Errorf("name one of its commands: see fanfare %s --help", use))
 		},
@@ -179,6 +188,23 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	}
 	c.AddCommand(subs...)
 	return c
+}
+
+// suggested is the maximum number of changes between a wrong and a suggested name of a command or a flag.
+const suggested = 2
+
+// meantFlag adds the flag that a caller may have meant to the error of an unknown flag.
+func meantFlag(c *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if best := config.Nearest(unknown.GetSpecifiedName(), names, suggested); best != "" {
+		return fmt.Errorf("%w; did you mean --%s", err, best)
+	}
+	return err
 }
 
 // operatorName returns the user and the machine of this process, in characters that a header may have.
@@ -209,13 +235,27 @@ func (a *app) trail(cfg config.Config) admin.Trail {
 	return admin.NewTrail(a.log(cfg).Named("operator"))
 }
 
-// load reads the configuration. A flag replaces the value of its variable.
+// load reads the configuration. A flag replaces the value of its variable, and a fault of the value names the flag.
 func (a *app) load(role config.Role, c *cobra.Command, flags map[string]string) (config.Config, error) {
 	environ := append([]string{}, a.environ...)
+	var names []string // of variables, then of their flags
 	for _, name := range sortedKeys(flags) {
 		if flag := c.Flags().Lookup(name); flag != nil && flag.Changed {
 			environ = append(environ, flags[name]+"="+flag.Value.String())
+			names = append(names, flags[name]+":", "--"+name+":")
 		}
 	}
-	return config.Load(environ, role)
+	cfg, err := config.Load(environ, role)
+	bad, ok := errors.AsType[*config.Error](err)
+	if !ok || len(names) == 0 {
+		return cfg, err
+	}
+	of := strings.NewReplacer(names...)
+	for i, fault := range bad.Faults {
+		bad.Faults[i] = of.Replace(fault)
+	}
+	if !slices.ContainsFunc(bad.Faults, func(fault string) bool { return !strings.HasPrefix(fault, "--") }) {
+		err = wrongUse(errors.New(strings.Join(bad.Faults, "; ")))
+	}
+	return cfg, err
 }

@@ -35,12 +35,23 @@ import (
 	"fanfare/messages"
 )
 
-// binDir is the directory of the programs under test, which are built once.
+// binDir is a directory with a link to the test binary for each program.
 var binDir string
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+func TestMain(m *testing.M) {
+	// A test that needs a program runs the test binary by a link with the program's name, so the tests link one binary.
+	if !strings.HasSuffix(filepath.Base(os.Args[0]), ".test") {
+		main()
+	}
+	os.Exit(testMain(m))
+}
 
 func testMain(m *testing.M) int {
+	own, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "fanfare-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -51,11 +62,11 @@ func testMain(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-w", "-o", dir+string(filepath.Separator), "fanfare/cmd/...")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		return 1
+	for _, name := range []string{"fanfare", "api", "fanout", "likeagg"} {
+		if err := os.Symlink(own, filepath.Join(dir, name)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	binDir = dir
 	if signal.Ignored(syscall.SIGHUP) { // nohup started the tests: their processes must not ignore SIGHUP
@@ -139,6 +150,7 @@ func (r *running) as(t *testing.T, user string) *client.Client {
 }
 
 func TestUpServesAndStopsOnASignal(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		p := up(t, t.TempDir())
 		res, err := http.Get(p.url + "/readyz")
@@ -150,6 +162,7 @@ func TestUpServesAndStopsOnASignal(t *testing.T) {
 }
 
 func TestUpAsJSONSaysWhereItIs(t *testing.T) {
+	t.Parallel()
 	c := command(t, nil, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--json")
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
@@ -184,6 +197,7 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 func TestDemoIsANetworkToLookAtOnceOnly(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := up(t, dir, "--demo")
 	ada := p.as(t, "ada")
@@ -228,6 +242,7 @@ func TestDemoIsANetworkToLookAtOnceOnly(t *testing.T) {
 // Metrics and dead letters need no token. The API's address serves them only on loopback with dev tokens,
 // where no stranger can reach the address.
 func TestOperationsAreOnTheAPIsAddressOfALoopbackOnly(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		env  []string
 		want int
@@ -261,6 +276,7 @@ func TestOperationsAreOnTheAPIsAddressOfALoopbackOnly(t *testing.T) {
 }
 
 func TestKillLosesNothingThatWasAnswered(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := up(t, dir)
 	ann := p.as(t, "ann")
@@ -282,6 +298,7 @@ func TestKillLosesNothingThatWasAnswered(t *testing.T) {
 }
 
 func TestTokenOpensTheRunningUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := up(t, dir)
 	code, out, errs := result(t, nil, "fanfare", "token", "ann", "--data-dir", dir)
@@ -308,6 +325,7 @@ func TestTokenOpensTheRunningUp(t *testing.T) {
 }
 
 func TestDeadLettersOfARunningUp(t *testing.T) {
+	t.Parallel()
 	p := up(t, t.TempDir())
 	for _, args := range [][]string{
 		{"ls", "--json"}, {"redrive", "posts", "--all", "--json"}, {"drop", "likes", "--all", "--yes", "--json"},
@@ -334,7 +352,7 @@ func poison(t *testing.T, path string, msgs map[string]*message.Message) {
 	t.Helper()
 	dir, err := datadir.Open(path)
 	require.NoError(t, err)
-	broker, err := embedded.Open(dir.Path("queue"), embedded.Options{})
+	broker, err := embedded.Create(dir.Path("queue"), embedded.Options{})
 	require.NoError(t, err)
 	for topic, msg := range msgs {
 		assert.NoError(t, broker.Publish(topic, msg))
@@ -345,6 +363,7 @@ func poison(t *testing.T, path string, msgs map[string]*message.Message) {
 // A message that can never be processed is listed with its reason, fails again after a redrive, and can
 // be dropped for good. A letter that is too old is not redriven.
 func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
+	t.Parallel()
 	old, err := id.NewGenerator(func() time.Time { return time.Now().Add(-messages.MaxAge - time.Hour) }).New()
 	require.NoError(t, err)
 	stale, err := queue.Message(t.Context(), &messages.Liked{Like: messages.Like{
@@ -408,6 +427,7 @@ func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 }
 
 func TestHealthAsksAProcess(t *testing.T) {
+	t.Parallel()
 	p := up(t, t.TempDir())
 	if code, out, errs := result(t, nil, "fanfare", "health", "--url", "http://"+p.admin+"/readyz"); code != 0 || !strings.Contains(out, "ready") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
@@ -429,6 +449,7 @@ func TestHealthAsksAProcess(t *testing.T) {
 }
 
 func TestEveryProgramTellsItsVersion(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"fanfare", "api", "fanout", "likeagg"} {
 		code, out, errs := result(t, nil, name, "--version")
 		assert.Zero(t, code, errs)
@@ -437,6 +458,7 @@ func TestEveryProgramTellsItsVersion(t *testing.T) {
 }
 
 func TestVersionAsJSON(t *testing.T) {
+	t.Parallel()
 	code, out, _ := result(t, nil, "fanfare", "version", "--json")
 	var v struct{ Version, Commit, Go string }
 	if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil || !strings.HasPrefix(v.Go, "go1.") || v.Version == "" || v.Commit == "" {
@@ -445,6 +467,7 @@ func TestVersionAsJSON(t *testing.T) {
 }
 
 func TestExitCodesNameWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -472,7 +495,7 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"unknown variable for a tool", []string{"FANFARE_WORKERS=1"}, []string{"fanfare", "token", "ann"}, 2, "FANFARE_WORKERS"},
 		{"unknown variable for a daemon", append(aws, "FANFARE_WORKERS=1"), []string{"fanout"}, 2, "FANFARE_WORKERS"},
 		{"bad value", []string{"FANFARE_LIKE_WINDOW=x"}, []string{"fanfare", "up"}, 2, "FANFARE_LIKE_WINDOW"},
-		{"bad flag value", nil, []string{"fanfare", "up", "--http", "here"}, 2, "FANFARE_HTTP_ADDR"},
+		{"bad flag value", nil, []string{"fanfare", "up", "--http", "here"}, 2, "fanfare: --http: "},
 		{"up on aws", aws, []string{"fanfare", "up"}, 2, "up runs on the embedded engine"},
 		{"demo without dev tokens", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=https://i.test/k"}, []string{"fanfare", "up", "--demo"}, 2, "--demo"},
 		{"graph and journal", nil, []string{"fanfare", "replay", "--graph", "g", "--check", "j"}, 2, "leave out --graph"},
@@ -495,6 +518,9 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"help about an unknown command of a group", nil, []string{"fanfare", "help", "dlq", "burn"}, 2, `"dlq burn": see fanfare dlq --help`},
 		{"group alone", nil, []string{"fanfare", "table"}, 2, "--help"},
 		{"unknown flag", nil, []string{"fanfare", "up", "--fast"}, 2, "--fast: see fanfare up --help"},
+		{"a flag with a typing error", nil, []string{"fanfare", "up", "--dmo"}, 2, "--dmo; did you mean --demo: see fanfare up --help"},
+		{"a command of a group with a typing error", nil, []string{"fanfare", "dlq", "lst"}, 2, `unknown command "lst": did you mean ls? see fanfare dlq --help`},
+		{"a flag with a bad value", nil, []string{"fanfare", "restore", "--from", "s3:/x"}, 2, "fanfare: --from: "},
 		{"unknown flag of a daemon", aws, []string{"fanout", "--fast"}, 2, `"--fast": see fanout --help`},
 		{"too many arguments", nil, []string{"fanfare", "up", "now"}, 2, "now"},
 		{"no user", nil, []string{"fanfare", "token"}, 2, "see fanfare token --help"},
@@ -529,6 +555,7 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 }
 
 func TestEveryCommandHasHelp(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"fanfare"}, {"fanfare", "up"}, {"fanfare", "token"}, {"fanfare", "table"}, {"fanfare", "table", "create"}, {"fanfare", "queues", "describe"},
 		{"fanfare", "dlq"}, {"fanfare", "dlq", "redrive"}, {"fanfare", "health"}, {"fanfare", "version"}, {"fanfare", "replay"}, {"fanfare", "capacity"}, {"fanfare", "explain"}, {"fanfare", "delivery"}, {"api"}, {"fanout"}, {"likeagg"},
@@ -546,6 +573,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 }
 
 func TestEveryCommandTakesJSON(t *testing.T) {
+	t.Parallel()
 	root, _ := (&app{}).root()
 	commands := 0
 	var walk func(c *cobra.Command)
@@ -570,6 +598,7 @@ func TestEveryCommandTakesJSON(t *testing.T) {
 
 // This test reads stdout from a pipe: stdout has only the address, and stderr has the log.
 func TestStdoutHasTheAddressAlone(t *testing.T) {
+	t.Parallel()
 	c := command(t, nil, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)

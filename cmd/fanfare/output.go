@@ -33,21 +33,27 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// printTable writes rows in columns. The first row is the heading. Some texts of a table come from strangers.
+// printTable writes rows in columns.
 func (a *app) printTable(rows [][]string) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	_, err := io.WriteString(a.stdout, columns(rows))
+	return err
+}
+
+// columns returns rows in columns. The first row is the heading. Some texts of a table come from strangers.
+func columns(rows [][]string) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
 			end := "\t"
 			if i == len(row)-1 {
 				end = "\n"
 			}
-			if _, err := fmt.Fprint(w, terminal.Text(cell, terminal.Cell), end); err != nil {
-				return err
-			}
+			fmt.Fprint(w, terminal.Text(cell, terminal.Cell), end)
 		}
 	}
-	return w.Flush()
+	_ = w.Flush() // a strings.Builder has no error
+	return text.String()
 }
 
 // printable returns a stranger's text in a form that is safe in a sentence.

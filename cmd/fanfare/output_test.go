@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/daemon"
+	"fanfare/internal/feed/home"
 )
 
 // full is a stream whose writes fail because the disk is full.
@@ -22,6 +23,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 func TestAnAnswerThatIsLostIsAFailure(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{
 		"--version", "version", "version --json", "version --help", "--help", "help", "help dlq", "help version", "dlq --help", "dlq ls --help", "completion bash", "completion zsh --no-descriptions", "completion fish", "completion powershell", "completion --help",
 		"capacity", "iam policy --region eu-central-1 --account 123456789012 --daemon api", "api --version", "fanout -version",
@@ -41,6 +43,7 @@ const hostile = "\x1b[2J\x1b]0;owned\a\rok  all is well\n\u202egnp.exe\u009b31m\
 
 // No text of a stranger can control or fill an operator's terminal.
 func TestTextsOfStrangersDoNothingToATerminal(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("\u6771", 1<<20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var out any
@@ -50,7 +53,7 @@ func TestTextsOfStrangersDoNothingToATerminal(t *testing.T) {
 		case strings.HasPrefix(r.URL.Path, "/admin/dead-letters"):
 			out = []admin.DeadLetter{}
 		case strings.HasPrefix(r.URL.Path, "/admin/explain"):
-			out = []admin.Explanation{{Post: hostile, Author: hostile, Text: hostile + long}}
+			out = []home.Explanation{{Post: hostile, Author: hostile, Text: hostile + long}}
 		case strings.HasPrefix(r.URL.Path, "/admin/delivery"):
 			out = map[string]any{"state": hostile, "post_id": hostile}
 		case r.URL.Path == "/admin/verify":
@@ -100,6 +103,7 @@ func quoted(s string) string {
 }
 
 func TestJSONOnATerminalIsTheSameJSON(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	require.NoError(t, (&app{stdout: &out}).printJSON(hostile+"😀\U000e0041"))
 	var got string

@@ -143,6 +143,7 @@ func tests(line string) (calls int, err error) {
 }
 
 func TestThePagesNameCommandsThatExist(t *testing.T) {
+	t.Parallel()
 	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
 	require.NoError(t, err)
 	var ours, ofMake, ofGo int
@@ -169,6 +170,7 @@ func TestThePagesNameCommandsThatExist(t *testing.T) {
 }
 
 func TestACommandThatDoesNotExistIsFoundOnAPage(t *testing.T) {
+	t.Parallel()
 	whole, parts := codeOf("Run `fanfare tokn ann`, `fanfare`, or\n```console\n$ X=$(bin/fanfare token) \\\n  && fanfare up --no-such | fanfare dlq lst\n```\n")
 	require.Len(t, whole, 1)
 	require.Equal(t, []string{"fanfare tokn ann", "fanfare"}, parts)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"fanfare/internal/admin"
 	"fanfare/internal/datadir"
 	"fanfare/internal/objects/objectstest"
 	"fanfare/internal/pair"
@@ -35,7 +34,7 @@ func newTwins(t *testing.T, register *objectstest.Bucket) (one, two *twin) {
 		w := &twin{T: t, dir: t.TempDir(), admin: porttest.Free(t), env: []string{
 			"FANFARE_PEER_ADDR=" + peers[i], "FANFARE_PEER=" + peers[1-i], "FANFARE_PEER_CA=" + filepath.Join(keys, "ca.crt"),
 			"FANFARE_PEER_CERT=" + filepath.Join(keys, name+".crt"), "FANFARE_PEER_KEY=" + filepath.Join(keys, name+".key"),
-			"FANFARE_REGISTER=s3://bucket/pair", "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_LEASE=2s",
+			"FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER_AFTER=3s",
 		}}
 		for name, value := range register.Env() {
 			w.env = append(w.env, name+"="+value)
@@ -73,7 +72,7 @@ func (w *twin) fails(code int, text string, args ...string) {
 	assert.Empty(w, out, "%v", args)
 }
 
-func (w *twin) status() (s admin.PairStatus) {
+func (w *twin) status() (s pair.Status) {
 	w.Helper()
 	require.NoError(w, json.Unmarshal([]byte(w.succeeds("pair", "status", "--json")), &s))
 	return s
@@ -83,13 +82,14 @@ func (w *twin) until(role, mode string) {
 	w.Helper()
 	until(w.T, role+" "+mode, func() bool {
 		code, out, _ := w.run("pair", "status", "--json")
-		var s admin.PairStatus
+		var s pair.Status
 		return code == 0 && json.Unmarshal([]byte(out), &s) == nil && s.Role == role && s.Mode == mode && s.Register != nil && s.Register.Mode == mode
 	})
 }
 
 // The commands show the register, and ask it before they change the roles.
 func TestTheCommandsOfAPairWithARegister(t *testing.T) {
+	t.Parallel()
 	register := objectstest.NewBucket(t)
 	one, two := newTwins(t, register)
 	one.up()
@@ -149,6 +149,7 @@ func TestTheCommandsOfAPairWithARegister(t *testing.T) {
 
 // The archive of a pair in a bucket is its register, also for a command without the address of the other machine.
 func TestUnpairAsksTheArchiveThatIsTheRegister(t *testing.T) {
+	t.Parallel()
 	bucket := objectstest.NewBucket(t)
 	env := []string{"FANFARE_ARCHIVE=s3://bucket/archive"}
 	for name, value := range bucket.Env() {
@@ -168,4 +169,23 @@ func TestUnpairAsksTheArchiveThatIsTheRegister(t *testing.T) {
 	loaded, err := pair.LoadRole(dir)
 	require.NoError(t, err)
 	assert.Equal(t, pair.ModePaired, loaded.Mode)
+}
+
+// A copy of a data directory does not start beside the original, and unpair, which would make a second primary of it, refuses it, too. Both name
+// the copy and the machine that has more.
+func TestACopyOfADataDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
+	one, two := newTwins(t, objectstest.NewBucket(t))
+	for _, w := range []*twin{one, two} {
+		w.env = append(w.env, "FANFARE_REGISTER=off")
+	}
+	one.up()
+	require.Zero(t, one.stop(t, syscall.SIGTERM))
+	require.NoError(t, os.CopyFS(two.dir, os.DirFS(one.dir)))
+	one.up()
+	two.fails(1, pair.ErrSameDisk.Error()+" (the other machine has more)", "up", "--http", "127.0.0.1:0", "--admin", two.admin)
+	two.fails(1, pair.ErrSameDisk.Error()+" (the other machine has more)", "unpair", "--standby-is-gone", "--yes")
+	assert.Contains(t, one.succeeds("pair", "status"), pair.ErrSameDisk.Error())
+	require.Zero(t, one.stop(t, syscall.SIGTERM))
+	assert.Contains(t, two.succeeds("unpair", "--standby-is-gone", "--yes"), "is alone", "the other machine does not answer")
 }

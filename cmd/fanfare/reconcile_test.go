@@ -20,6 +20,7 @@ import (
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
+	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/table/embedded"
 )
 
@@ -35,7 +36,7 @@ func loseQueue(t *testing.T, path, author string, texts ...string) {
 	t.Helper()
 	dir, err := datadir.Open(path)
 	require.NoError(t, err)
-	store, err := embedded.Open(dir.Path("table"), embedded.Options{})
+	store, err := embedded.Create(dir.Path("table"), embedded.Options{})
 	require.NoError(t, err)
 	posts := feed.New(feed.Config{
 		Access: access.New(access.Config{
@@ -43,14 +44,18 @@ func loseQueue(t *testing.T, path, author string, texts ...string) {
 		}),
 	})
 	for _, text := range texts {
-		if _, err := posts.CreatePost(t.Context(), author, feed.PostInput{Text: text}); err != nil {
+		if _, err := posts.CreatePost(t.Context(), author, feed.PostInput{Content: feed.Content{Text: text}}); err != nil {
 			t.Error(err)
 		}
 	}
-	require.NoError(t, errors.Join(store.Close(), os.RemoveAll(dir.Path("queue")), dir.Close()))
+	require.NoError(t, errors.Join(store.Close(), os.RemoveAll(dir.Path("queue"))))
+	empty, err := queueembedded.Create(dir.Path("queue"), queueembedded.Options{})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(empty.Close(), dir.Close()))
 }
 
 func TestReconcileDeliversPostsWhoseQueueWasLost(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := up(t, dir)
 	for _, user := range []string{"ann", "fan"} {
@@ -93,6 +98,7 @@ func TestReconcileDeliversPostsWhoseQueueWasLost(t *testing.T) {
 }
 
 func TestReconcileRefusesWrongUse(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"--since", "yesterday"}, {"--rate", "0"}, {"--older-than", "-1h"}, {"POST"}} {
 		if code, _, errs := result(t, nil, "fanfare", append([]string{"reconcile"}, args...)...); code != 2 || errs == "" {
 			t.Errorf("%v: exit code %d, %q", args, code, errs)

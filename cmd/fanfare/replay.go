@@ -138,7 +138,7 @@ func (r *replayRun) complete(c *cobra.Command) error {
 		r.cfg.Target = "http://" + env.HTTPAddr
 	}
 	if !c.Flags().Changed("push-limit") {
-		r.cfg.PushLimit = int(env.FollowersPushed())
+		r.cfg.PushLimit = int(env.PushLimit)
 	}
 	r.cfg.Reactions = env.Reactions
 	r.cfg.Log, r.cfg.Admin = r.stderr, r.admin

@@ -33,6 +33,7 @@ func edges(t *testing.T, text string) string {
 }
 
 func TestReplayTellsWrongUseFromFailure(t *testing.T) {
+	t.Parallel()
 	good := edges(t, "a b\nc b\n")
 	nobody := "http://127.0.0.1:1"
 	for name, tt := range map[string]struct {
@@ -70,6 +71,7 @@ func TestReplayTellsWrongUseFromFailure(t *testing.T) {
 }
 
 func TestReplayPrintsItsReport(t *testing.T) {
+	t.Parallel()
 	fake := clienttest.New()
 	server := httptest.NewServer(fake)
 	defer server.Close()
@@ -91,6 +93,7 @@ func TestReplayPrintsItsReport(t *testing.T) {
 }
 
 func TestReplayFailsOnAPostThatDoesNotBelong(t *testing.T) {
+	t.Parallel()
 	fake := clienttest.New()
 	fake.AlterHome = func(_ string, items []client.HomeItem) []client.HomeItem {
 		return append(items, client.HomeItem{Post: client.Post{ID: "00000000000000000000000000"}})

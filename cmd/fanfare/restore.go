@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,19 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/ops/backup"
 	"fanfare/internal/restore"
 )
 
-// restoreFlags are the flags of the command restore.
-type restoreFlags struct {
-	yes, asJSON bool
-	target      restore.Target
-}
-
 func (a *app) restoreCommand() *cobra.Command {
-	var flags restoreFlags
+	var target restore.Target
 	c := &cobra.Command{
 		Use: "restore [DIR]", Short: "Fill an empty data directory from a backup or an archive",
 		Long: `Fills the data directory, which must be new or empty, from the backup in DIR, or from the archive
@@ -39,89 +35,80 @@ is given.`,
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
 	c.Flags().String("from", "", "the archive, s3://bucket/prefix or file:///directory (FANFARE_ARCHIVE)")
 	c.Flags().Func("at", "the `TIME` of the restored state, such as 2026-11-22T08:00:00Z", func(text string) (err error) {
-		flags.target.At, err = pastTime(text, time.Now())
+		target.At, err = pastTime(text, time.Now())
 		return err
 	})
-	c.Flags().Uint64Var(&flags.target.Term, "term", 0, "the `NUMBER` of the last term (default the newest), for a branch that another directory left")
-	c.Flags().BoolVar(&flags.yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	c.Flags().Uint64Var(&target.Term, "term", 0, "the `NUMBER` of the last term (default the newest), for a branch that another directory left")
+	return a.asks(c, func(ctx context.Context, u *use) (answer admin.Answer, err error) {
 		cfg, err := a.loadEmbedded(c, map[string]string{"data-dir": "FANFARE_DATA_DIR", "from": "FANFARE_ARCHIVE"})
 		if err != nil {
-			return err
+			return answer, err
 		}
 		ofArchive := c.Flags().Changed("from") || c.Flags().Changed("at") || c.Flags().Changed("term")
 		switch {
-		case len(args) == 1 && ofArchive:
-			return wrongUse(errors.New("give the directory of a backup, or --from, --at and --term of an archive, not both"))
-		case len(args) == 1:
-			return a.restoreBackup(c, cfg, args[0], flags)
+		case len(u.args) == 1 && ofArchive:
+			return answer, wrongUse(errors.New("give the directory of a backup, or --from, --at and --term of an archive, not both"))
+		case len(u.args) == 1:
+			return u.restoreBackup(ctx, cfg, u.args[0])
 		case cfg.Archive == "":
-			return wrongUse(errors.New("name the directory of a backup, or an archive with --from"))
+			return answer, wrongUse(errors.New("name the directory of a backup, or an archive with --from"))
 		}
-		return a.restoreArchive(c, cfg, flags)
-	}
-	return c
+		return u.restoreArchive(ctx, cfg, target)
+	})
 }
 
 // removeRemains asks whether the remains of an interrupted restore may be removed.
-func (a *app) removeRemains(c *cobra.Command, cfg config.Config, flags restoreFlags) func(remains []string) error {
+func (u *use) removeRemains(cfg config.Config) func(remains []string) error {
 	return func(remains []string) error {
-		if flags.yes {
-			return nil
-		}
-		return a.confirm(c.InOrStdin(), fmt.Sprintf("A restore into %s did not end. Remove %s there? Type yes: ", cfg.DataDir, strings.Join(remains, ", ")), "yes")
+		return u.sure(fmt.Sprintf("A restore into %s did not end. Remove %s there? Type yes: ", cfg.DataDir, strings.Join(remains, ", ")), "yes")
 	}
 }
 
-func (a *app) restoreBackup(c *cobra.Command, cfg config.Config, dir string, flags restoreFlags) error {
-	contents, err := backup.Restore(c.Context(), dir, cfg.DataDir, a.removeRemains(c, cfg, flags))
-	a.trail(cfg).Note(c.Context(), "restore", 0, err, zap.String("dir", dir), zap.String("data_dir", cfg.DataDir), zap.Int("files", len(contents.Files)), zap.Int64("bytes", contents.Bytes()))
+func (u *use) restoreBackup(ctx context.Context, cfg config.Config, dir string) (answer admin.Answer, err error) {
+	contents, err := backup.Restore(ctx, dir, cfg.DataDir, u.removeRemains(cfg))
+	u.trail(cfg).Note(ctx, "restore", 0, err, zap.String("dir", dir), zap.String("data_dir", cfg.DataDir), zap.Int("files", len(contents.Files)), zap.Int64("bytes", contents.Bytes()))
 	if err != nil {
-		return err
+		return answer, err
 	}
-	if flags.asJSON {
-		return a.printJSON(struct {
-			DataDir string    `json:"data_dir"`
-			MadeAt  time.Time `json:"made_at"`
-			Version string    `json:"version"`
-			Files   int       `json:"files"`
-			Bytes   int64     `json:"bytes"`
-		}{cfg.DataDir, contents.MadeAt, contents.Version, len(contents.Files), contents.Bytes()})
-	}
-	return a.println("restored %d files, %.1f MB, of %s into %s", len(contents.Files), float64(contents.Bytes())/1e6, contents.MadeAt.Format(time.RFC3339), cfg.DataDir)
+	answer.JSON = struct {
+		DataDir string    `json:"data_dir"`
+		MadeAt  time.Time `json:"made_at"`
+		Version string    `json:"version"`
+		Files   int       `json:"files"`
+		Bytes   int64     `json:"bytes"`
+	}{cfg.DataDir, contents.MadeAt, contents.Version, len(contents.Files), contents.Bytes()}
+	answer.Text = fmt.Sprintf("restored %d files, %.1f MB, of %s into %s", len(contents.Files), float64(contents.Bytes())/1e6, contents.MadeAt.Format(time.RFC3339), cfg.DataDir)
+	return answer, nil
 }
 
-func (a *app) restoreArchive(c *cobra.Command, cfg config.Config, flags restoreFlags) error {
-	ctx := c.Context()
+func (u *use) restoreArchive(ctx context.Context, cfg config.Config, target restore.Target) (answer admin.Answer, err error) {
 	from, err := openArchive(ctx, cfg.Archive)
 	if err != nil {
-		return err
+		return answer, err
 	}
-	plan, err := restore.Find(ctx, from, flags.target)
+	plan, err := restore.Find(ctx, from, target)
 	if err != nil {
-		return err
+		return answer, err
 	}
-	shown := a.bytesRead("restored")
+	shown := u.bytesRead("restored")
 	err = restore.Run(ctx, from, plan, cfg.DataDir, restore.Options{
-		Remove: a.removeRemains(c, cfg, flags), Done: func(done int64) { shown(done, plan.Size()) }, Log: a.log(cfg),
+		Remove: u.removeRemains(cfg), Done: func(done int64) { shown(done, plan.Size()) }, Log: u.log(cfg),
 	})
-	a.trail(cfg).Note(ctx, "restore", 0, err, zap.String("archive", cfg.Archive), zap.String("data_dir", cfg.DataDir),
+	u.trail(cfg).Note(ctx, "restore", 0, err, zap.String("archive", cfg.Archive), zap.String("data_dir", cfg.DataDir),
 		zap.Time("until", plan.Until), zap.Uint64("term", plan.Term()), zap.Int("files", len(plan.Base.Files)), zap.Int64("bytes", plan.Size()))
 	if err != nil {
-		return err
+		return answer, err
 	}
-	if flags.asJSON {
-		return a.printJSON(struct {
-			DataDir  string    `json:"data_dir"`
-			Until    time.Time `json:"until"`
-			Term     uint64    `json:"term"`
-			Base     time.Time `json:"base"`
-			Files    int       `json:"files"`
-			Segments int       `json:"segments"`
-			Bytes    int64     `json:"bytes"`
-		}{cfg.DataDir, plan.Until, plan.Term(), plan.Base.MadeAt, len(plan.Base.Files), plan.Segments, plan.Size()})
-	}
-	return a.println("restored %d files and %d segments, %.1f MB, as of %s into %s: run fanfare archive take there before fanfare up with this archive",
+	answer.JSON = struct {
+		DataDir  string    `json:"data_dir"`
+		Until    time.Time `json:"until"`
+		Term     uint64    `json:"term"`
+		Base     time.Time `json:"base"`
+		Files    int       `json:"files"`
+		Segments int       `json:"segments"`
+		Bytes    int64     `json:"bytes"`
+	}{cfg.DataDir, plan.Until, plan.Term(), plan.Base.MadeAt, len(plan.Base.Files), plan.Segments, plan.Size()}
+	answer.Text = fmt.Sprintf("restored %d files and %d segments, %.1f MB, as of %s into %s: run fanfare archive take there before fanfare up with this archive",
 		len(plan.Base.Files), plan.Segments, float64(plan.Size())/1e6, plan.Until.UTC().Format("2006-01-02T15:04:05.000Z"), cfg.DataDir)
+	return answer, nil
 }

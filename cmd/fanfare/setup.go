@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/queue"
@@ -17,34 +18,30 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// setupCommand returns a command that calls work with the configuration. work prints the
-// result for people or as JSON.
-func (a *app) setupCommand(use, short string, work func(ctx context.Context, cfg config.Config, asJSON bool) error) *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+// setupCommand returns a command that calls work with the configuration.
+func (a *app) setupCommand(words, short string, work func(ctx context.Context, cfg config.Config) (admin.Answer, error)) *cobra.Command {
+	c := &cobra.Command{Use: words, Short: short, Args: cobra.NoArgs}
+	return a.answers(c, func(ctx context.Context, _ *use) (answer admin.Answer, err error) {
 		cfg, err := a.load(config.Tool, c, nil)
 		if err != nil {
-			return err
+			return answer, err
 		}
-		return work(c.Context(), cfg, asJSON)
-	}
-	return c
+		return work(ctx, cfg)
+	})
 }
 
 func (a *app) tableCommand() *cobra.Command {
 	model := a.setupCommand("model", "Print the table's design for NoSQL Workbench", a.tableModel)
 	model.Long = `Prints the table's design as JSON that NoSQL Workbench for DynamoDB imports: keys, the
 index, and each type of item as a facet with sample rows. It needs no connection.`
-	model.Flags().Lookup("json").Usage = "print one JSON object (it always does)"
+	always(model)
 	var billing *billingFlags
-	create := a.setupCommand("create", "Create the table, unless it exists", func(ctx context.Context, cfg config.Config, asJSON bool) error {
+	create := a.setupCommand("create", "Create the table, unless it exists", func(ctx context.Context, cfg config.Config) (admin.Answer, error) {
 		plan, err := billing.plan()
 		if err != nil {
-			return err
+			return admin.Answer{}, err
 		}
-		return a.createTable(ctx, cfg, plan, asJSON)
+		return a.createTable(ctx, cfg, plan)
 	})
 	create.Long = `Creates the table with its index and expiry, and writes its format, unless it exists. A
 table that exists is compared with the flags about its capacity that are given, and never
@@ -58,68 +55,61 @@ them are printed. Nothing makes those policies but these commands, or the stack 
 		model)
 }
 
-func (a *app) createTable(ctx context.Context, cfg config.Config, plan dynamo.Plan, asJSON bool) error {
+func (a *app) createTable(ctx context.Context, cfg config.Config, plan dynamo.Plan) (answer admin.Answer, err error) {
 	store, err := daemon.OpenTable(ctx, cfg, nil)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	made, err := store.CreateAs(ctx, plan)
 	if made {
 		a.trail(cfg).Note(ctx, "table create", 1, err, zap.String("table", cfg.Table))
 	}
 	if err != nil {
-		return err
+		return answer, err
 	}
-	if asJSON {
-		return a.printJSON(struct {
-			Table   string `json:"table"`
-			Created bool   `json:"created"`
-			// Scaling has the commands that make the policies for scaling provisioned units.
-			Scaling []string `json:"scaling,omitempty"`
-		}{cfg.Table, made, scaling(plan, cfg.Table)})
-	}
-	text := fmt.Sprintf(map[bool]string{true: "created table %s", false: "table %s exists already"}[made], cfg.Table)
+	answer.JSON = struct {
+		Table   string `json:"table"`
+		Created bool   `json:"created"`
+		// Scaling has the commands that make the policies for scaling provisioned units.
+		Scaling []string `json:"scaling,omitempty"`
+	}{cfg.Table, made, scaling(plan, cfg.Table)}
+	answer.Text = fmt.Sprintf(map[bool]string{true: "created table %s", false: "table %s exists already"}[made], cfg.Table)
 	if commands := scaling(plan, cfg.Table); len(commands) > 0 {
-		text += "\nIts units are scaled by the policies that these commands make:\n" + strings.Join(commands, "\n")
+		answer.Text += "\nIts units are scaled by the policies that these commands make:\n" + strings.Join(commands, "\n")
 	}
-	return a.println("%s", text)
+	return answer, nil
 }
 
-func (a *app) describeTable(ctx context.Context, cfg config.Config, asJSON bool) error {
+func (*app) describeTable(ctx context.Context, cfg config.Config) (answer admin.Answer, err error) {
 	store, err := daemon.OpenTable(ctx, cfg, nil)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	d, err := store.Describe(ctx)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	fits := "yes"
 	if len(d.Differences) > 0 {
 		fits = "no"
 	}
-	if asJSON {
-		err = a.printJSON(d)
-	} else {
-		err = a.printTable([][]string{
-			{"NAME", d.Name}, {"STATUS", d.Status}, {"BILLING", d.Billing}, {"CAPACITY", d.Text()}, {"TTL", d.TTL},
-			{"ITEMS", strconv.FormatInt(d.Items, 10)}, {"BYTES", strconv.FormatInt(d.Bytes, 10)}, {"FITS", fits},
-		})
-	}
-	if err == nil && len(d.Differences) > 0 {
+	answer = admin.Answer{JSON: d, Rows: [][]string{
+		{"NAME", d.Name}, {"STATUS", d.Status}, {"BILLING", d.Billing}, {"CAPACITY", d.Text()}, {"TTL", d.TTL},
+		{"ITEMS", strconv.FormatInt(d.Items, 10)}, {"BYTES", strconv.FormatInt(d.Bytes, 10)}, {"FITS", fits},
+	}}
+	if len(d.Differences) > 0 {
 		err = fmt.Errorf("table %q is not one of Fanfare (%s): choose another FANFARE_TABLE, or delete it", d.Name, strings.Join(d.Differences, "; "))
 	}
-	return err
+	return answer, err
 }
 
 // tableModel prints the data model of the product, in the format of NoSQL Workbench.
-func (a *app) tableModel(_ context.Context, cfg config.Config, _ bool) error {
+func (a *app) tableModel(_ context.Context, cfg config.Config) (answer admin.Answer, err error) {
 	design, err := schema.WorkbenchModel(cfg.Table)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = a.stdout.Write(design)
 	}
-	_, err = a.stdout.Write(design)
-	return err
+	return answer, err
 }
 
 func (a *app) queuesCommand() *cobra.Command {
@@ -128,29 +118,28 @@ func (a *app) queuesCommand() *cobra.Command {
 		a.setupCommand("describe", "Print how many messages the queues hold", a.describeQueues))
 }
 
-func (a *app) createQueues(ctx context.Context, cfg config.Config, asJSON bool) error {
+func (a *app) createQueues(ctx context.Context, cfg config.Config) (answer admin.Answer, err error) {
 	broker, err := daemon.OpenQueues(ctx, cfg)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	err = broker.Create(ctx)
 	a.trail(cfg).Note(ctx, "queues create", 0, err, zap.String("prefix", cfg.QueuePrefix))
 	if err := errors.Join(err, broker.Close()); err != nil {
-		return err
+		return answer, err
 	}
 	var names []string
 	for _, topic := range queue.Topics() {
 		names = append(names, cfg.QueuePrefix+"-"+topic)
 	}
-	if asJSON {
-		return a.printJSON(struct {
-			Queues []string `json:"queues"`
-		}{names})
-	}
-	return a.println("queues %s exist", strings.Join(names, ", "))
+	answer.JSON = struct {
+		Queues []string `json:"queues"`
+	}{names}
+	answer.Text = fmt.Sprintf("queues %s exist", strings.Join(names, ", "))
+	return answer, nil
 }
 
-func (a *app) describeQueues(ctx context.Context, cfg config.Config, asJSON bool) error {
+func (*app) describeQueues(ctx context.Context, cfg config.Config) (answer admin.Answer, err error) {
 	type depth struct {
 		Ready    int64 `json:"ready"`
 		Delayed  int64 `json:"delayed"`
@@ -159,13 +148,13 @@ func (a *app) describeQueues(ctx context.Context, cfg config.Config, asJSON bool
 	}
 	broker, err := daemon.OpenQueues(ctx, cfg)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	depths := map[string]depth{}
 	rows := [][]string{{"QUEUE", "READY", "DELAYED", "IN FLIGHT", "DEAD"}}
 	queues, err := broker.Describe(ctx)
 	if err := errors.Join(err, broker.Close()); err != nil {
-		return err
+		return answer, err
 	}
 	for _, q := range queues {
 		depths[q.Name] = depth(q.Depth)
@@ -175,8 +164,5 @@ func (a *app) describeQueues(ctx context.Context, cfg config.Config, asJSON bool
 		}
 		rows = append(rows, row)
 	}
-	if asJSON {
-		return a.printJSON(depths)
-	}
-	return a.printTable(rows)
+	return admin.Answer{JSON: depths, Rows: rows}, nil
 }

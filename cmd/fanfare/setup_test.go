@@ -16,6 +16,7 @@ import (
 )
 
 func TestTableModelPrintsTheDesignOfTheConfiguredTable(t *testing.T) {
+	t.Parallel()
 	want, err := schema.WorkbenchModel("other")
 	require.NoError(t, err)
 	code, stdout, stderr := result(t, []string{"FANFARE_TABLE=other"}, "fanfare", "table", "model")
@@ -64,6 +65,7 @@ func amazon(t *testing.T) *httptest.Server {
 }
 
 func TestCreateNamesTheTableAndTheQueues(t *testing.T) {
+	t.Parallel()
 	env := []string{
 		"FANFARE_QUEUE_PREFIX=p", "AWS_ENDPOINT_URL=" + amazon(t).URL, "AWS_REGION=eu-central-1",
 		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true",

@@ -20,6 +20,7 @@ import (
 
 // A closed terminal sends SIGHUP, maybe twice: from the shell, and from the kernel.
 func TestATerminalThatClosesStopsInOrder(t *testing.T) {
+	t.Parallel()
 	p := upWith(t, []string{"FANFARE_DRAIN=1s"}, t.TempDir())
 	require.NoError(t, p.Process.Signal(syscall.SIGHUP))
 	until(t, "it drains", func() bool { return status(p.url+"/servez") == http.StatusServiceUnavailable })
@@ -27,6 +28,7 @@ func TestATerminalThatClosesStopsInOrder(t *testing.T) {
 }
 
 func TestASecondSignalStopsAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, first := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		p := upWith(t, []string{"FANFARE_DRAIN=5m"}, t.TempDir())
 		require.NoError(t, p.Process.Signal(first))
@@ -38,6 +40,7 @@ func TestASecondSignalStopsAtOnce(t *testing.T) {
 
 // nohup starts a process that ignores SIGHUP.
 func TestAProcessOfNohupOutlivesItsTerminal(t *testing.T) {
+	t.Parallel()
 	admin := porttest.Free(t)
 	c := command(t, []string{"FANFARE_CANARY=off"}, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", admin)
 	c.Args = append([]string{"sh", "-c", `trap '' HUP; exec "$0" "$@"`, c.Path}, c.Args[1:]...)
@@ -86,6 +89,7 @@ func withoutReaders(t *testing.T, env []string, name string, args ...string) *ex
 
 // journald and the log collectors of containers restart. A process must continue after its reader has ended.
 func TestAProcessOutlivesTheReaderOfItsLog(t *testing.T) {
+	t.Parallel()
 	addr, admin := porttest.Free(t), porttest.Free(t)
 	c := withoutReaders(t, []string{"FANFARE_CANARY=off", "FANFARE_LOG_LEVEL=debug"},
 		"fanfare", "up", "--data-dir", t.TempDir(), "--http", addr, "--admin", admin)
@@ -98,6 +102,7 @@ func TestAProcessOutlivesTheReaderOfItsLog(t *testing.T) {
 }
 
 func TestADaemonOutlivesTheReaderOfItsLog(t *testing.T) {
+	t.Parallel()
 	for _, s := range services() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +122,7 @@ func TestADaemonOutlivesTheReaderOfItsLog(t *testing.T) {
 
 // Long work writes its progress to stderr. The reader of stderr may exit before the work ends.
 func TestLongWorkOutlivesTheReaderOfItsProgress(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := up(t, dir)
 	graph := filepath.Join(t.TempDir(), "graph")
@@ -149,6 +155,7 @@ func TestLongWorkOutlivesTheReaderOfItsProgress(t *testing.T) {
 
 // If nobody reads the output, the command fails with an error, and no signal ends the command.
 func TestACommandWhoseOutputNobodyReadsFails(t *testing.T) {
+	t.Parallel()
 	c := command(t, nil, "fanfare", "version")
 	out, in, err := os.Pipe()
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 // TestEachCommandIsInTheStormsOrNamed compares the tree of commands with the commands in the simulation's list.
 func TestEachCommandIsInTheStormsOrNamed(t *testing.T) {
+	t.Parallel()
 	root, _ := (&app{}).root()
 	var names []string
 	var walk func(c *cobra.Command)

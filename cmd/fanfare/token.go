@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/auth"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
@@ -15,7 +17,7 @@ import (
 
 func (a *app) tokenCommand() *cobra.Command {
 	var ttl time.Duration
-	var asJSON, act, del bool
+	var act, del bool
 	c := &cobra.Command{
 		Use:   "token USER",
 		Short: "Print a dev token for a user",
@@ -25,35 +27,35 @@ secret in the data directory of fanfare up.`,
 	}
 	c.Flags().String("data-dir", "", "data directory of fanfare up (FANFARE_DATA_DIR, default fanfare-data)")
 	c.Flags().DurationVar(&ttl, "ttl", auth.DefaultTokenTTL, "lifetime of the token, at most 720h")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&act, "act", false, "let the token act for the user in the header Fanfare-User, as a service's does")
 	c.Flags().BoolVar(&del, "delete", false, "with --act, let it delete that user, too")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if act && args[0] == "" {
-			return wrongUse(errors.New("the name of a service is empty"))
+	return a.answers(c, func(_ context.Context, u *use) (answer admin.Answer, err error) {
+		user := u.args[0]
+		if act && user == "" {
+			return answer, wrongUse(errors.New("the name of a service is empty"))
 		}
 		if del && !act {
-			return wrongUse(errors.New("--delete needs --act: a user deletes itself with any token"))
+			return answer, wrongUse(errors.New("--delete needs --act: a user deletes itself with any token"))
 		}
-		if !act && !id.ValidUser(args[0]) { // the subject of a service may be an invalid user id
-			return wrongUse(fmt.Errorf("%q is not a user id: use %s", args[0], id.UserGrammar))
+		if !act && !id.ValidUser(user) { // the subject of a service may be an invalid user id
+			return answer, wrongUse(fmt.Errorf("%q is not a user id: use %s", user, id.UserGrammar))
 		}
 		if ttl < time.Second || ttl > auth.MaxTokenTTL {
-			return wrongUse(fmt.Errorf("--ttl: a token is valid for 1s to 720h, not %s", ttl))
+			return answer, wrongUse(fmt.Errorf("--ttl: a token is valid for 1s to 720h, not %s", ttl))
 		}
 		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
 		if err != nil {
-			return err
+			return answer, err
 		}
 		secret := []byte(cfg.DevSecret)
 		if len(secret) == 0 {
 			if secret, err = datadir.ReadSecret(cfg.DataDir); err != nil {
-				return err
+				return answer, err
 			}
 		}
 		dev, err := auth.NewDev(secret, time.Now)
 		if err != nil {
-			return err
+			return answer, err
 		}
 		var scopes []string
 		if act {
@@ -62,17 +64,14 @@ secret in the data directory of fanfare up.`,
 		if del {
 			scopes = append(scopes, auth.DeleteScope)
 		}
-		token, expires, err := dev.Issue(args[0], ttl, scopes...)
+		token, expires, err := dev.Issue(user, ttl, scopes...)
 		if err != nil {
-			return err
+			return answer, err
 		}
-		if asJSON {
-			return a.printJSON(struct {
-				Token     string    `json:"token"`
-				ExpiresAt time.Time `json:"expires_at"`
-			}{token, expires})
-		}
-		return a.println("%s", token)
-	}
-	return c
+		made := struct {
+			Token     string    `json:"token"`
+			ExpiresAt time.Time `json:"expires_at"`
+		}{token, expires}
+		return admin.Answer{JSON: made, Text: token}, nil
+	})
 }

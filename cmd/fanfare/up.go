@@ -48,12 +48,7 @@ listens on loopback only, because it gives a token to whoever asks.`,
 		if withDemo && cfg.HasPair() {
 			return wrongUse(errors.New("--demo is for one machine: leave it out, or remove FANFARE_PEER"))
 		}
-		if cfg.Canary == nil {
-			cfg.Canary = new(config.Switch(true))
-		}
-		if cfg.Auditor == nil {
-			cfg.Auditor = new(config.Switch(true))
-		}
+		cfg.ForUp()
 		return a.up(c.Context(), daemon.Options{Config: cfg, Standby: standby}, withDemo, asJSON)
 	}
 	return c

@@ -16,9 +16,9 @@ import (
 
 // verifyFlags are the flags of the command verify.
 type verifyFlags struct {
-	repair, asJSON bool
-	restoredTo     time.Time
-	rate           int
+	repair     bool
+	restoredTo time.Time
+	rate       int
 }
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -48,10 +48,9 @@ asks the admin address of a running fanfare up.`,
 		return err
 	})
 	c.Flags().IntVar(&flags.rate, "rate", 200, "most capacity `UNITS` a second")
-	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
-	return a.onTable(c, func(ctx context.Context, table admin.Operations, _ []string) error {
-		return a.verify(ctx, table, flags)
-	})
+	return a.answers(c, a.operates(c, daemon.OpenOperations, func(ctx context.Context, u *use, at admin.Process) (admin.Answer, error) {
+		return u.verify(ctx, at, flags)
+	}))
 }
 
 const (
@@ -84,15 +83,15 @@ func walked(e admin.VerifyEvent, took time.Duration) string {
 	return fmt.Sprintf("looked at %d of about %d items (%d %%), %s; about %s to go", done, e.Total, 100*done/e.Total, findings, max(left.Round(time.Second), time.Second))
 }
 
-func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlags) error {
+func (u *use) verify(ctx context.Context, at admin.Process, flags verifyFlags) (answer admin.Answer, err error) {
 	if flags.rate < 1 {
-		return wrongUse(errors.New("--rate must be at least 1"))
+		return answer, wrongUse(errors.New("--rate must be at least 1"))
 	}
 	v := verdict{Findings: []audit.Finding{}}
 	began, told := time.Now(), time.Now()
 	event := func(e admin.VerifyEvent) error {
 		switch {
-		case e.Finding != nil && flags.asJSON:
+		case e.Finding != nil && u.json:
 			if len(v.Findings) < mostListed {
 				v.Findings = append(v.Findings, *e.Finding)
 			}
@@ -101,33 +100,28 @@ func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlag
 			if !f.Mended {
 				end = f.Advice
 			}
-			return a.println("%s  %s / %s: %s (%s)", f.Kind, printable(f.PK), printable(f.SK), printable(f.Detail), end)
+			return u.println("%s  %s / %s: %s (%s)", f.Kind, printable(f.PK), printable(f.SK), printable(f.Detail), end)
 		case e.Progress != nil && time.Since(told) >= tellEvery:
 			told = time.Now()
-			_, err := fmt.Fprintln(a.stderr, walked(e, told.Sub(began)))
+			_, err := fmt.Fprintln(u.stderr, walked(e, told.Sub(began)))
 			return err
 		}
 		return nil
 	}
-	asked := admin.Verification{Repair: flags.repair, RestoredTo: flags.restoredTo, Rate: float64(flags.rate)}
-	var err error
+	asked := admin.Verification{Repair: flags.repair, RestoredTo: flags.restoredTo, Rate: float64(flags.rate), Event: event}
 	for again := true; again; {
 		began = time.Now()
-		if v.Summary, err = table.Verify(ctx, asked, event); err != nil {
-			return err
+		if v.Summary, err = admin.Verify().Do(ctx, at, asked); err != nil {
+			return answer, err
 		}
 		v.Walks++
 		again = flags.repair && len(v.Mended) > 0 && v.Walks < mostWalks
 	}
-	if flags.asJSON {
-		err = a.printJSON(v)
-	} else {
-		err = a.println("looked at %d items for %.0f units: %d findings left, %d checks undecided", v.Items, v.ReadUnits+v.WriteUnits, v.Left, v.Undecided)
+	if v.Left > 0 {
+		err = &exitError{daemon.ExitFailure}
 	}
-	if err == nil && v.Left > 0 {
-		return &exitError{daemon.ExitFailure}
-	}
-	return err
+	text := fmt.Sprintf("looked at %d items for %.0f units: %d findings left, %d checks undecided", v.Items, v.ReadUnits+v.WriteUnits, v.Left, v.Undecided)
+	return admin.Answer{JSON: v, Text: text}, err
 }
 
 // pastTime parses a time, and returns an error for a time in the future.

@@ -24,7 +24,7 @@ func damageTable(t *testing.T, path string) {
 	t.Helper()
 	dir, err := datadir.Open(path)
 	require.NoError(t, err)
-	store, err := embedded.Open(dir.Path("table"), embedded.Options{})
+	store, err := embedded.Create(dir.Path("table"), embedded.Options{})
 	require.NoError(t, err)
 	_, err = store.Delete(t.Context(), table.DeleteInput{Key: schema.FollowerKey("ann", "fan"), If: table.Exists{}})
 	require.NoError(t, err)
@@ -34,6 +34,7 @@ func damageTable(t *testing.T, path string) {
 }
 
 func TestVerifyFindsDamageAndMendsItWhileUpRuns(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := up(t, dir)
 	for _, user := range []string{"ann", "fan"} {
@@ -73,6 +74,7 @@ func TestVerifyFindsDamageAndMendsItWhileUpRuns(t *testing.T) {
 
 // A walk over a large table takes hours, so the operator needs to know the remaining time.
 func TestAWalkTellsHowMuchIsLeft(t *testing.T) {
+	t.Parallel()
 	for want, e := range map[string]admin.VerifyEvent{
 		"looked at 2500 of about 10000 items (25 %), 1 findings left; about 3m0s to go": {Progress: &audit.Summary{Items: 2500, Left: 1}, Total: 10_000},
 		"looked at 9999 of about 10000 items (99 %), 0 findings left; about 1s to go":   {Progress: &audit.Summary{Items: 9999}, Total: 10_000},
@@ -90,7 +92,7 @@ func uncount(t *testing.T, path, post string) {
 	t.Helper()
 	dir, err := datadir.Open(path)
 	require.NoError(t, err)
-	store, err := embedded.Open(dir.Path("table"), embedded.Options{})
+	store, err := embedded.Create(dir.Path("table"), embedded.Options{})
 	require.NoError(t, err)
 	_, err = store.Delete(t.Context(), table.DeleteInput{Key: schema.LikeCountKey(post), If: table.Exists{}})
 	require.NoError(t, err)
@@ -104,6 +106,7 @@ func uncount(t *testing.T, path, post string) {
 }
 
 func TestVerifyCountsTheLikesThatARestoreLeftUncounted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := up(t, dir)
 	for _, user := range []string{"ann", "fan"} {
@@ -140,6 +143,7 @@ func TestVerifyCountsTheLikesThatARestoreLeftUncounted(t *testing.T) {
 }
 
 func TestVerifyRefusesWrongUse(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"--rate", "0"}, {"POST"}, {"--after-restore", "yesterday"}, {"--after-restore", "2026-11-22"}, {"--after-restore", ""},
 		{"--after-restore", time.Now().Add(time.Hour).Format(time.RFC3339)},

@@ -68,15 +68,15 @@ func bugs() map[string]planttest.Edit {
 	const follows, likes, like = "internal/feed/follows.go", "internal/feed/likes.go", "internal/likeagg/like.go"
 	return map[string]planttest.Edit{
 		"stale relationship":  {File: follows, Old: `s.access.BatchGet(ctx, keys, true)`, New: `s.access.BatchGet(ctx, keys, false)`},
-		"stale list":          {File: follows, Old: `q := table.Query{PK: pk, Consistent: true}`, New: `q := table.Query{PK: pk}`},
+		"stale list":          {File: follows, Old: `query: table.Query{PK: pk, Consistent: true}`, New: `query: table.Query{PK: pk}`},
 		"older reaction wins": {File: like, Old: `if old.Version < a.version {`, New: `if old.Version != a.version {`},
 		"follow that failed, answered": {File: follows, Old: `	if changed || err != nil {
 		return changed, err
 	}
-	access.Cause(ctx, backfill)`, New: `	if changed {
+	access.Cause(ctx, of.later)`, New: `	if changed {
 		return changed, err
 	}
-	access.Cause(ctx, backfill)`},
+	access.Cause(ctx, of.later)`},
 		"reaction whose event is lost, answered": {File: likes, Old: `	return s.access.PublishAbove(ctx, queue.TopicLikes, messages.Action(like, kind), floor)`, New: `	_ = s.access.PublishAbove(ctx, queue.TopicLikes, messages.Action(like, kind), floor)
 	return nil`},
 		"take-back whose event is lost, answered": {File: likes, Old: `	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, floor)`, New: `	_ = s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, floor)

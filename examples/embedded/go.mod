@@ -1,6 +1,6 @@
 module example.org/embedded
 
-go 1.26.0
+go 1.26.8
 
 require fanfare v0.0.0
 
@@ -10,6 +10,7 @@ require go.uber.org/zap v1.28.0
 
 require (
 	github.com/DataDog/zstd v1.5.7 // indirect
+	github.com/MicahParks/jwkset v0.11.4 // indirect
 	github.com/RaduBerinde/axisds v0.1.0 // indirect
 	github.com/RaduBerinde/btreemap v0.0.0-20250419174037-3d62b7205d54 // indirect
 	github.com/ThreeDotsLabs/watermill v1.5.3 // indirect

@@ -1,6 +1,6 @@
 module example.org/producer
 
-go 1.26.0
+go 1.26.8
 
 require fanfare v0.0.0
 

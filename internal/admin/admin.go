@@ -10,7 +10,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net"
@@ -28,7 +27,6 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/panics"
-	"fanfare/internal/queue"
 )
 
 // Check is a test of one dependency.
@@ -235,19 +233,8 @@ type Config struct {
 	Health  *Health
 	// Log gets a line for each change by an operator; nil logs nothing.
 	Log *zap.Logger
-	// Letters are the dead letters to operate on.
-	Letters queue.DeadLetters
-	Now     func() time.Time
-	// Posts are the posts to reconcile.
-	Posts Reconciler
-	// Explain explains posts in homes.
-	Explain Explainer
-	// Backups, if not nil, makes backups.
-	Backups Backuper
-	// Verify, if not nil, checks the stored items.
-	Verify Verifier
-	// Pair, if not nil, is the pair of the process.
-	Pair Pair
+	// Domain has the parts for the operations. The handler sets its trail.
+	Domain Domain
 	// Host is the host name of the admin address, "" for none.
 	Host string
 	// Profiles adds /debug/pprof/.
@@ -262,9 +249,8 @@ type Pages interface {
 	Patterns() []string
 }
 
-// NewHandler returns the handler of the admin address: /metrics, /healthz, /servez, /readyz, the
-// operations on dead letters, /admin/reconcile, /admin/explain and /admin/delivery. The
-// configuration may add /admin/verify, /admin/backup, /debug/pprof/ and the console.
+// NewHandler returns the handler of the admin address: /metrics, /healthz, /servez, /readyz and the
+// operations that the process has. The configuration may add /debug/pprof/ and the console.
 func NewHandler(c Config) http.Handler {
 	mux := NewMetricsHandler(c.Metrics, c.Health)
 	if c.Profiles {
@@ -280,16 +266,8 @@ func NewHandler(c Config) http.Handler {
 			mux.Handle(pattern, c.Console)
 		}
 	}
-	trail := NewTrail(cmp.Or(c.Log, zap.NewNop()))
-	changes := trail.Operations(operations{c.Posts, c.Explain, c.Verify})
-	handleDeadLetters(mux, trail.Letters(NewOperator(c.Letters, c.Now)))
-	handleReconcile(mux, changes)
-	handleExplain(mux, c.Explain)
-	handleBackup(mux, trail.Backups(c.Backups))
-	handlePair(mux, trail.Pairs(c.Pair))
-	if c.Verify != nil {
-		handleVerify(mux, changes)
-	}
+	c.Domain.Trail = NewTrail(c.Log)
+	handleOperations(mux, c.Domain)
 	return ownHost(c.Host, byActor(mux))
 }
 
@@ -345,6 +323,20 @@ func IsOwnHost(host string, names ...string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil || host == "" || strings.EqualFold(host, "localhost") ||
 		slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(host, name) })
+}
+
+// ThroughProxy reports whether a proxy has passed a request with this header on.
+func ThroughProxy(h http.Header) bool {
+	for name := range h {
+		switch name {
+		case "Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "X-Original-Host", "X-Original-Url":
+			return true
+		}
+		if strings.HasPrefix(name, "X-Forwarded") {
+			return true
+		}
+	}
+	return false
 }
 
 // NotFromOtherSites refuses the requests that a browser makes for a page of another site.

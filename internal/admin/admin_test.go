@@ -139,7 +139,7 @@ func call(t *testing.T, c admin.Config, method, path string, header http.Header,
 	t.Helper()
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "up", Help: "Whether it is up."}))
-	c.Metrics, c.Now = metrics, time.Now
+	c.Metrics = metrics
 	if c.Health == nil {
 		c.Health = admin.NewHealth()
 	}
@@ -166,7 +166,7 @@ func TestOnlyRequestsForThisHostAreAnswered(t *testing.T) {
 		"evil.example": 421, "evil.example:9090": 421, "127.0.0.1.evil.example": 421, "localhost.evil.example:9090": 421, "xlocalhost": 421,
 	} {
 		for _, path := range []string{"/metrics", "/healthz", "/debug/pprof/cmdline", "/admin/dead-letters/posts?limit=1"} {
-			c := admin.Config{Host: "ops.internal", Letters: &letters{}, Profiles: true}
+			c := admin.Config{Host: "ops.internal", Domain: admin.Domain{Letters: &letters{}}, Profiles: true}
 			got := call(t, c, http.MethodGet, path, http.Header{"Host": {host}}, "")
 			assert.Equalf(t, want, got, "host %q, %s: answered", host, path)
 		}
@@ -267,7 +267,7 @@ func TestAllDeadLettersAreMeantOnlyIfTheRequestSaysSo(t *testing.T) {
 			``: {400, ""},
 		} {
 			l := &letters{}
-			got := call(t, admin.Config{Letters: l}, http.MethodPost, "/admin/dead-letters/posts/"+op, nil, body)
+			got := call(t, admin.Config{Domain: admin.Domain{Letters: l}}, http.MethodPost, "/admin/dead-letters/posts/"+op, nil, body)
 			if got != want.status || strings.Join(l.calls, ",") != want.call {
 				t.Errorf("%s %s: answered %d, calls %q; want %d, %q", op, body, got, l.calls, want.status, want.call)
 			}
@@ -283,7 +283,7 @@ func TestADeadLetterOfADoubtfulPayloadShowsNoUser(t *testing.T) {
 		`{"type":"Liked","type":"Unliked","user_id":"ann"}`: " ", `{"TYPE":"Liked","USER_ID":"ann"}`: " ", `{"type":"Liked","user_id":"\ud800"}`: " ", `{"type":"Liked"}{}`: " ",
 	} {
 		l := &letters{held: []queue.DeadLetter{{ID: "a", Payload: []byte(payload)}}}
-		found, err := admin.NewOperator(l, time.Now).List(t.Context(), queue.TopicLikes, admin.Selection{}, 10)
+		found, err := admin.ListLetters().Do(t.Context(), admin.Domain{Letters: l}, selected(queue.TopicLikes, admin.Selection{Limit: 10}))
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 		assert.Equalf(t, want, found[0].Type+" "+found[0].User, "%s", payload)
@@ -302,7 +302,7 @@ func TestReconcileTakesNoRequestOfAnotherSite(t *testing.T) {
 		"too many":       {nil, `{"limit":101}`, 422},
 		"unknown fields": {nil, `{"limit":1,"all":true}`, 400},
 	} {
-		got := call(t, admin.Config{}, http.MethodPost, "/admin/reconcile", c.header, c.body)
+		got := call(t, admin.Config{Domain: emptyDomain()}, http.MethodPost, "/admin/reconcile", c.header, c.body)
 		assert.Equalf(t, c.want, got, "%s: answered", name)
 	}
 }
@@ -320,9 +320,9 @@ func TestRedriveSendsTheEventsThatConsumersTake(t *testing.T) {
 		"not understood": {"{", 0},
 	} {
 		l := &letters{held: []queue.DeadLetter{{Payload: []byte(row.payload)}}}
-		got, err := admin.NewOperator(l, func() time.Time { return now }).Redrive(t.Context(), "likes", admin.Selection{All: true})
+		got, err := admin.Redrive().Do(t.Context(), domainOf(l, now), selected("likes", admin.Selection{All: true}))
 		assert.NoError(t, err, name)
-		assert.Equal(t, admin.Redriven{Sent: 1 - row.refused, Refused: row.refused}, got, name)
+		assert.Equal(t, admin.Redriven{Sent: 1 - row.refused, Refused: row.refused}, got.Redriven, name)
 	}
 }
 
@@ -336,17 +336,29 @@ func payload(t *testing.T, at time.Time) string {
 	return string(encoded)
 }
 
+// behind returns a client of the admin address of a process with the parts d.
+func behind(t *testing.T, d admin.Domain) *admin.Client {
+	t.Helper()
+	server := httptest.NewServer(admin.NewHandler(admin.Config{Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Domain: d}))
+	t.Cleanup(server.Close)
+	return admin.NewClient(strings.TrimPrefix(server.URL, "http://"), server.Client())
+}
+
+func domainOf(l queue.DeadLetters, now time.Time) admin.Domain {
+	return admin.Domain{Letters: l, Now: func() time.Time { return now }}
+}
+
+func selected(topic string, s admin.Selection) admin.Letters {
+	return admin.Letters{Topic: topic, Selection: s}
+}
+
 func TestTheClientNamesItsSelection(t *testing.T) {
 	l := &letters{}
-	server := httptest.NewServer(admin.NewHandler(admin.Config{
-		Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Letters: l, Now: time.Now,
-	}))
-	t.Cleanup(server.Close)
-	c := admin.NewClient(strings.TrimPrefix(server.URL, "http://"), server.Client())
+	c := behind(t, admin.Domain{Letters: l, Now: time.Now})
 	for _, s := range []admin.Selection{{All: true}, {IDs: []string{"a"}}} {
-		_, err := c.Redrive(t.Context(), "posts", s)
+		_, err := admin.Redrive().Do(t.Context(), c, selected("posts", s))
 		assert.NoError(t, err)
-		_, err = c.Drop(t.Context(), "posts", s)
+		_, err = admin.Drop().Do(t.Context(), c, selected("posts", s))
 		assert.NoError(t, err)
 	}
 	assert.Equal(t, "redrive [],drop [],redrive [a],drop [a]", strings.Join(l.calls, ","))
@@ -377,35 +389,33 @@ func TestDeadLettersAreSelectedByReasonAndAge(t *testing.T) {
 		for _, way := range []string{"broker", "address"} {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				l := &letters{held: held()}
-				operator := admin.NewOperator(l, func() time.Time { return now })
+				var at admin.Process = domainOf(l, now)
 				if way == "address" {
-					server := httptest.NewServer(admin.NewHandler(admin.Config{
-						Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Letters: l, Now: func() time.Time { return now },
-					}))
-					t.Cleanup(server.Close)
-					operator = admin.NewClient(strings.TrimPrefix(server.URL, "http://"), server.Client())
+					at = behind(t, domainOf(l, now))
 				}
-				sent, err := operator.Redrive(t.Context(), "posts", row.Selection)
+				sent, err := admin.Redrive().Do(t.Context(), at, selected("posts", row.Selection))
 				require.NoError(t, err)
-				assert.Equal(t, admin.Redriven{Sent: len(row.want)}, sent)
+				assert.Equal(t, admin.Redriven{Sent: len(row.want)}, sent.Redriven)
 				if row.Limit > 0 {
 					return
 				}
-				listed, err := operator.List(t.Context(), "posts", row.Selection, 10)
+				all := row.Selection
+				all.Limit = 10
+				listed, err := admin.ListLetters().Do(t.Context(), at, selected("posts", all))
 				require.NoError(t, err)
 				ids := []string{}
 				for _, d := range listed {
 					ids = append(ids, d.ID)
 				}
 				assert.Equal(t, row.want, ids)
-				dropped, err := operator.Drop(t.Context(), "posts", row.Selection)
+				dropped, err := admin.Drop().Do(t.Context(), at, selected("posts", row.Selection))
 				require.NoError(t, err)
-				assert.Equal(t, len(row.want), dropped)
+				assert.Equal(t, len(row.want), dropped.Dropped)
 				assert.Len(t, l.held, 3-len(row.want))
 			})
 		}
 	}
-	shown, err := admin.NewOperator(&letters{held: held()}, time.Now).List(t.Context(), "posts", admin.Selection{}, 10)
+	shown, err := admin.ListLetters().Do(t.Context(), domainOf(&letters{held: held()}, now), selected("posts", admin.Selection{Limit: 10}))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"Liked ann", "Followed ann", " "}, []string{shown[0].Type + " " + shown[0].User, shown[1].Type + " " + shown[1].User, shown[2].Type + " " + shown[2].User})
 	assert.Equal(t, []byte{0xff, 0}, shown[2].Raw)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+
+	"go.uber.org/zap"
 )
 
 // Backup describes a finished backup.
@@ -15,51 +17,27 @@ type Backup struct {
 	HeldMillis int64 `json:"held_ms"`
 }
 
-// Backuper copies the data of this process into a new directory.
-type Backuper interface {
-	Backup(ctx context.Context, dir string) (Backup, error)
-}
-
-// BackupError is the reason why a backup failed.
-type BackupError struct{ Detail string }
-
-func (e *BackupError) Error() string { return e.Detail }
-
-// noBackup is the status of a failed backup. The client returns the answer's text.
-const noBackup = http.StatusConflict
-
-type backupRequest struct {
+// BackingUp names the new directory of a backup.
+type BackingUp struct {
 	Dir string `json:"dir"`
 }
 
-// handleBackup adds the operation to mux, unless b is nil: on AWS there is nothing to copy.
-// A web page must not be able to request a backup.
-func handleBackup(mux *http.ServeMux, b Backuper) {
-	if b == nil {
-		return
+// MakeBackup makes a backup. On AWS no process has the operation, because there is nothing to copy.
+func MakeBackup() Op[BackingUp, Backup] {
+	return Op[BackingUp, Backup]{
+		Name: "backup", Route: "POST /admin/backup", Form: `{"dir": …}`,
+		Has: func(d Domain) bool { return d.Backups != nil }, Long: true, Fails: http.StatusConflict,
+		Check: func(in BackingUp) error {
+			if !filepath.IsAbs(in.Dir) {
+				return invalid("dir must be an absolute path")
+			}
+			return nil
+		},
+		Run: func(ctx context.Context, d Domain, in BackingUp) (Backup, error) {
+			return d.Backups.Backup(ctx, filepath.Clean(in.Dir))
+		},
+		Note: func(in BackingUp, made Backup) (int, []zap.Field) {
+			return 0, []zap.Field{zap.String("dir", filepath.Clean(in.Dir)), zap.Int("files", made.Files), zap.Int64("bytes", made.Bytes), zap.Int64("held_ms", made.HeldMillis)}
+		},
 	}
-	handle := func(w http.ResponseWriter, r *http.Request) {
-		var in backupRequest
-		if !read(w, r, &in, `{"dir": …}`) {
-			return
-		}
-		if !filepath.IsAbs(in.Dir) {
-			http.Error(w, "dir must be an absolute path", http.StatusUnprocessableEntity)
-			return
-		}
-		made, err := b.Backup(r.Context(), filepath.Clean(in.Dir))
-		if err != nil {
-			http.Error(w, err.Error(), noBackup)
-			return
-		}
-		write(w, made, nil)
-	}
-	mux.Handle("POST /admin/backup", http.NewCrossOriginProtection().Handler(http.HandlerFunc(handle)))
-}
-
-// Backup implements Backuper.
-func (c *Client) Backup(ctx context.Context, dir string) (Backup, error) {
-	var out Backup
-	err := c.call(ctx, http.MethodPost, "/admin/backup", backupRequest{dir}, &out)
-	return out, err
 }

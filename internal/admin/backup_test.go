@@ -27,13 +27,13 @@ func (copier) Backup(_ context.Context, dir string) (admin.Backup, error) {
 }
 
 func TestABackupIsMadeForTheClientAndForNoWebPage(t *testing.T) {
-	server := httptest.NewServer(admin.NewHandler(admin.Config{Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Backups: copier{}}))
+	server := httptest.NewServer(admin.NewHandler(admin.Config{Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Domain: admin.Domain{Backups: copier{}}}))
 	defer server.Close()
 	c := admin.NewClient(strings.TrimPrefix(server.URL, "http://"), server.Client())
-	made, err := c.Backup(t.Context(), "/var/backup/../one")
+	made, err := admin.MakeBackup().Do(t.Context(), c, admin.BackingUp{Dir: "/var/backup/../one"})
 	require.NoError(t, err)
 	assert.Equal(t, admin.Backup{Dir: "/var/one", Files: 3}, made)
-	_, err = c.Backup(t.Context(), "/full")
+	_, err = admin.MakeBackup().Do(t.Context(), c, admin.BackingUp{Dir: "/full"})
 	require.EqualError(t, err, "no space left")
 	for body, want := range map[string]int{`{"dir":"here"}`: http.StatusUnprocessableEntity, `{}`: http.StatusUnprocessableEntity, `{"to":"/x"}`: http.StatusBadRequest, ``: http.StatusBadRequest} {
 		assert.Equal(t, want, post(t, server.URL, body, "same-origin"), body)

@@ -1,13 +1,13 @@
 package admin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Client calls the admin address of a running process.
@@ -30,38 +30,40 @@ func BaseURL(addr string) string {
 	return "http://" + addr
 }
 
-func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
-	body, err := body(in)
-	if err != nil {
-		return err
+// refusal returns the error of an answer without an own meaning.
+func (c *Client) refusal(status int, text string) error {
+	if status == http.StatusServiceUnavailable {
+		return fmt.Errorf("%s answered 503: it does not serve yet, or is a standby: ask again, or ask the primary: %s", c.base, text)
 	}
-	req, err := c.request(ctx, method, path, body)
-	if err != nil {
-		return err
-	}
-	res, err := c.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("the admin address does not answer (is fanfare up running there? see --admin): %w", err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
-	if err != nil {
-		return err
-	}
-	if res.StatusCode == notFound {
-		return &NotFoundError{strings.TrimSpace(string(text))}
-	}
-	if res.StatusCode == noBackup {
-		return &BackupError{strings.TrimSpace(string(text))}
-	}
-	if res.StatusCode == refusedByPair {
-		return &PairError{strings.TrimSpace(string(text))}
-	}
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %d (is it the admin address of fanfare up? see --admin): %s", c.base, res.StatusCode, text)
-	}
-	return json.Unmarshal(text, out)
+	return fmt.Errorf("%s answered %d (is it the admin address of fanfare up? see --admin): %s", c.base, status, text)
 }
+
+// AwaitReady waits until the process serves, or until ctx ends.
+func (c *Client) AwaitReady(ctx context.Context) error {
+	for {
+		req, err := c.request(ctx, http.MethodGet, "/readyz", http.NoBody)
+		if err != nil {
+			return err
+		}
+		res, why := c.client.Do(req)
+		if why == nil {
+			text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the status is enough
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+			why = errors.New(strings.TrimSpace(string(text)))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not serve yet: %w", c.base, why)
+		case <-time.After(readyPoll):
+		}
+	}
+}
+
+// readyPoll is the time between two questions of AwaitReady.
+const readyPoll = 50 * time.Millisecond
 
 // request returns a request with the name of the actor in ctx.
 func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
@@ -74,15 +76,4 @@ func (c *Client) request(ctx context.Context, method, path string, body io.Reade
 		req.Header.Set(operatorHeader, name)
 	}
 	return req, nil
-}
-
-func body(in any) (io.Reader, error) {
-	if in == nil {
-		return http.NoBody, nil
-	}
-	text, err := json.Marshal(in)
-	if err != nil {
-		return nil, err
-	}
-	return bytes.NewReader(text), nil
 }

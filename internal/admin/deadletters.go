@@ -3,22 +3,18 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
 
 	"fanfare/internal/queue"
-	"fanfare/internal/rfc3339"
 	"fanfare/internal/strictjson"
 	"fanfare/messages"
 )
@@ -50,7 +46,7 @@ type Selection struct {
 	// Before and After bound the time of the failure.
 	Before time.Time `json:"before,omitzero"`
 	After  time.Time `json:"after,omitzero"`
-	// Limit is the maximum number of letters that a redrive sends; 0 is no limit.
+	// Limit is the maximum number of letters that a redrive sends, 0 for no limit, or that a list looks at.
 	Limit int `json:"limit,omitempty"`
 }
 
@@ -80,42 +76,21 @@ func (s Selection) fault() string {
 	return ""
 }
 
-// Operator works on dead letters: on the letters of a broker, or through the admin address
-// of the process that has the broker.
-type Operator interface {
-	// List reads up to limit dead letters of a topic, and returns the letters that s
-	// selects.
-	List(ctx context.Context, topic string, s Selection, limit int) ([]DeadLetter, error)
-	// Redrive sends the selected letters to the topic again. Letters that are too old stay.
-	Redrive(ctx context.Context, topic string, s Selection) (Redriven, error)
-	// Drop removes the selected letters for good.
-	Drop(ctx context.Context, topic string, s Selection) (dropped int, err error)
-}
-
 // Redriven counts the sent and the refused letters of a redrive.
 type Redriven struct {
 	Sent    int `json:"sent"`
 	Refused int `json:"refused"`
 }
 
-// NewOperator returns an Operator on a broker.
-func NewOperator(broker queue.DeadLetters, now func() time.Time) Operator {
-	return &brokerLetters{broker, now}
-}
-
-type brokerLetters struct {
-	broker queue.DeadLetters
-	now    func() time.Time
-}
-
-func (b *brokerLetters) List(ctx context.Context, topic string, s Selection, limit int) ([]DeadLetter, error) {
-	letters, err := b.broker.ListDead(ctx, topic, limit)
+// list reads up to in.Limit dead letters, and returns the letters that in selects.
+func list(ctx context.Context, d Domain, in Letters) ([]DeadLetter, error) {
+	letters, err := d.Letters.ListDead(ctx, in.Topic, in.Limit)
 	if err != nil {
 		return nil, err
 	}
 	out := []DeadLetter{}
 	for i := range letters {
-		if l := &letters[i]; l.Selected(s.IDs) && s.matches(l.Reason, l.FailedAt) {
+		if l := &letters[i]; l.Selected(in.IDs) && in.matches(l.Reason, l.FailedAt) {
 			out = append(out, shown(l))
 		}
 	}
@@ -143,45 +118,48 @@ func shown(l *queue.DeadLetter) DeadLetter {
 	return d
 }
 
-func (b *brokerLetters) Redrive(ctx context.Context, topic string, s Selection) (Redriven, error) {
+// redrive sends the selected letters to the topic again. Letters that are too old stay.
+func redrive(ctx context.Context, d Domain, s Letters) (Changed, error) {
 	chosen := 0
-	sent, refused, err := b.broker.Redrive(ctx, topic, s.IDs, func(l queue.DeadLetter) error {
+	sent, refused, err := d.Letters.Redrive(ctx, s.Topic, s.IDs, func(l queue.DeadLetter) error {
 		if !s.matches(l.Reason, l.FailedAt) {
 			return queue.ErrNotMeant
 		}
 		if s.Limit > 0 && chosen == s.Limit {
 			return queue.ErrEnough
 		}
-		err := b.tooOld(l)
+		err := tooOld(l, d.Now())
 		if err == nil {
 			chosen++
 		}
 		return err
 	})
-	return Redriven{sent, refused}, err
+	return Changed{Redriven: Redriven{sent, refused}}, err
 }
 
 // tooOld returns an error for an event that every consumer refuses because of its age.
-func (b *brokerLetters) tooOld(l queue.DeadLetter) error {
+func tooOld(l queue.DeadLetter, now time.Time) error {
 	event, err := messages.Decode(l.Payload)
 	if err != nil {
 		return nil //nolint:nilerr // a consumer of another version may understand the message
 	}
-	err = messages.CheckAge(event, b.now())
+	err = messages.CheckAge(event, now)
 	if _, early := errors.AsType[*messages.EarlyError](err); early {
 		return nil // consumers hand the message back until it is due
 	}
 	return err
 }
 
-func (b *brokerLetters) Drop(ctx context.Context, topic string, s Selection) (int, error) {
+// drop removes the selected letters for good.
+func drop(ctx context.Context, d Domain, s Letters) (Changed, error) {
 	if !s.Filtered() {
-		return b.broker.DropDead(ctx, topic, s.IDs)
+		dropped, err := d.Letters.DropDead(ctx, s.Topic, s.IDs)
+		return Changed{Dropped: dropped}, err
 	}
 	for dropped := 0; ; {
-		letters, err := b.broker.ListDead(ctx, topic, MaxDeadLetters)
+		letters, err := d.Letters.ListDead(ctx, s.Topic, MaxDeadLetters)
 		if err != nil {
-			return dropped, err
+			return Changed{Dropped: dropped}, err
 		}
 		var ids []string
 		for i := range letters {
@@ -190,143 +168,99 @@ func (b *brokerLetters) Drop(ctx context.Context, topic string, s Selection) (in
 			}
 		}
 		if len(ids) == 0 && len(letters) == MaxDeadLetters {
-			return dropped, fmt.Errorf("the first %d dead letters of %s have another reason or age, and there may be more: redrive or drop some, and do this again", MaxDeadLetters, topic)
+			return Changed{Dropped: dropped}, fmt.Errorf("the first %d dead letters of %s have another reason or age, and there may be more: redrive or drop some, and do this again", MaxDeadLetters, s.Topic)
 		}
 		if len(ids) == 0 {
-			return dropped, nil
+			return Changed{Dropped: dropped}, nil
 		}
-		n, err := b.broker.DropDead(ctx, topic, ids)
+		n, err := d.Letters.DropDead(ctx, s.Topic, ids)
 		dropped += n
 		if err != nil || n == 0 {
-			return dropped, err
+			return Changed{Dropped: dropped}, err
 		}
 	}
+}
+
+// Changed counts the letters of a redrive or of a drop.
+type Changed struct {
+	Redriven
+	Dropped int `json:"dropped"`
 }
 
 // MaxDeadLetters is the maximum number of letters in one list.
 const MaxDeadLetters = 1000
 
-type deadLetterAnswer struct {
-	Redriven
-	Dropped int `json:"dropped"`
+// Letters selects dead letters of a topic.
+type Letters struct {
+	Topic string `json:"-"`
+	Selection
 }
 
-// handleDeadLetters adds the operations on dead letters to mux. The admin address needs no
-// token, so handleDeadLetters refuses changes from cross-origin pages.
-func handleDeadLetters(mux *http.ServeMux, letters Operator) {
-	guard := http.NewCrossOriginProtection()
-	mux.HandleFunc("GET /admin/dead-letters/{topic}", func(w http.ResponseWriter, r *http.Request) {
-		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
-		if err != nil || limit < 1 || limit > MaxDeadLetters {
-			http.Error(w, fmt.Sprintf("limit must be 1 to %d", MaxDeadLetters), http.StatusUnprocessableEntity)
-			return
-		}
-		s, err := filter(r.URL.Query())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-			return
-		}
-		answer(w, r, func(ctx context.Context, topic string) (any, error) { return letters.List(ctx, topic, s, limit) })
-	})
-	mux.Handle("POST /admin/dead-letters/{topic}/redrive", guard.Handler(change(func(ctx context.Context, topic string, s Selection) (any, error) {
-		redriven, err := letters.Redrive(ctx, topic, s)
-		return deadLetterAnswer{Redriven: redriven}, err
-	})))
-	mux.Handle("POST /admin/dead-letters/{topic}/drop", guard.Handler(change(func(ctx context.Context, topic string, s Selection) (any, error) {
-		dropped, err := letters.Drop(ctx, topic, s)
-		return deadLetterAnswer{Dropped: dropped}, err
-	})))
-}
-
-// filter returns the selection of a query.
-func filter(query url.Values) (s Selection, err error) {
-	s.Reason = query.Get("reason")
-	for name, at := range map[string]*time.Time{"before": &s.Before, "after": &s.After} {
-		if text := query.Get(name); text != "" {
-			if *at, err = rfc3339.Parse(text); err != nil {
-				return s, fmt.Errorf("%s %w", name, err)
+// ListLetters lists dead letters of a topic.
+func ListLetters() Op[Letters, []DeadLetter] {
+	return Op[Letters, []DeadLetter]{
+		Route: "GET /admin/dead-letters/{topic}",
+		Params: func(in *Letters) []Param {
+			return []Param{
+				{Name: "topic", At: &in.Topic}, {Name: "limit", At: &in.Limit},
+				{Name: "reason", At: &in.Reason}, {Name: "before", At: &in.Before}, {Name: "after", At: &in.After},
 			}
-		}
-	}
-	return s, nil
-}
-
-func change(do func(ctx context.Context, topic string, s Selection) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var in Selection
-		if !read(w, r, &in, `{"ids": […]} or {"all": true}`) {
-			return
-		}
-		if fault := in.fault(); fault != "" {
-			http.Error(w, fault, http.StatusUnprocessableEntity)
-			return
-		}
-		answer(w, r, func(ctx context.Context, topic string) (any, error) { return do(ctx, topic, in) })
+		},
+		Has: hasLetters,
+		Check: func(in Letters) error {
+			if in.Limit < 1 || in.Limit > MaxDeadLetters {
+				return invalid("limit must be 1 to %d", MaxDeadLetters)
+			}
+			return knownTopic(in.Topic)
+		},
+		Run: list,
 	}
 }
 
-func answer(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, topic string) (any, error)) {
-	topic := r.PathValue("topic")
+// Redrive sends dead letters to their topic again.
+func Redrive() Op[Letters, Changed] {
+	return Op[Letters, Changed]{
+		Name: "redrive", Route: "POST /admin/dead-letters/{topic}/redrive", Form: letterForm,
+		Params: letterParams, Has: hasLetters, Check: Letters.check, Run: redrive,
+		Note: func(in Letters, done Changed) (int, []zap.Field) {
+			return done.Sent, append(in.fields(), zap.Int("sent", done.Sent), zap.Int("refused", done.Refused))
+		},
+	}
+}
+
+// Drop removes dead letters for good.
+func Drop() Op[Letters, Changed] {
+	return Op[Letters, Changed]{
+		Name: "drop", Route: "POST /admin/dead-letters/{topic}/drop", Form: letterForm,
+		Params: letterParams, Has: hasLetters, Check: Letters.check, Run: drop,
+		Note: func(in Letters, done Changed) (int, []zap.Field) {
+			return done.Dropped, append(in.fields(), zap.Int("dropped", done.Dropped))
+		},
+	}
+}
+
+const letterForm = `{"ids": […]} or {"all": true}`
+
+func letterParams(in *Letters) []Param { return []Param{{Name: "topic", At: &in.Topic}} }
+
+func hasLetters(d Domain) bool { return d.Letters != nil }
+
+func knownTopic(topic string) error {
 	if !slices.Contains(queue.Topics(), topic) {
-		http.Error(w, fmt.Sprintf("there is no topic %q: use one of %v", topic, queue.Topics()), http.StatusNotFound)
-		return
+		return &RefusalError{http.StatusNotFound, fmt.Sprintf("there is no topic %q: use one of %v", topic, queue.Topics())}
 	}
-	out, err := do(r.Context(), topic)
-	write(w, out, err)
+	return nil
 }
 
-// maxBody is the maximum size of a request's body, in bytes.
-const maxBody = 1 << 20
-
-// read decodes the body of a request. If the body is refused, read sends an error that
-// shows the right form.
-func read(w http.ResponseWriter, r *http.Request, in any, form string) bool {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err == nil {
-		err = strictjson.UnmarshalKnown(text, in)
+func (in Letters) check() error {
+	if fault := in.fault(); fault != "" {
+		return invalid("%s", fault)
 	}
-	if err != nil {
-		http.Error(w, "the body must be "+form+": "+err.Error(), http.StatusBadRequest)
-	}
-	return err == nil
+	return knownTopic(in.Topic)
 }
 
-func write(w http.ResponseWriter, out any, err error) {
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	// A failed write means that the client is gone.
-	_ = json.NewEncoder(w).Encode(out)
-}
-
-// List implements Operator.
-func (c *Client) List(ctx context.Context, topic string, s Selection, limit int) ([]DeadLetter, error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	if s.Reason != "" {
-		query.Set("reason", s.Reason)
-	}
-	for name, at := range map[string]time.Time{"before": s.Before, "after": s.After} {
-		if !at.IsZero() {
-			query.Set(name, at.Format(time.RFC3339Nano))
-		}
-	}
-	var out []DeadLetter
-	err := c.call(ctx, http.MethodGet, "/admin/dead-letters/"+url.PathEscape(topic)+"?"+query.Encode(), nil, &out)
-	return out, err
-}
-
-// Redrive implements Operator.
-func (c *Client) Redrive(ctx context.Context, topic string, s Selection) (Redriven, error) {
-	var out deadLetterAnswer
-	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/redrive", s, &out)
-	return out.Redriven, err
-}
-
-// Drop implements Operator.
-func (c *Client) Drop(ctx context.Context, topic string, s Selection) (int, error) {
-	var out deadLetterAnswer
-	err := c.call(ctx, http.MethodPost, "/admin/dead-letters/"+url.PathEscape(topic)+"/drop", s, &out)
-	return out.Dropped, err
+// fields describes the selection, but omits the text of its reason, which may come from a
+// payload.
+func (in Letters) fields() []zap.Field {
+	return []zap.Field{zap.String("topic", in.Topic), zap.Int("ids", len(in.IDs)), zap.Bool("all", in.All), zap.Bool("by_reason", in.Reason != "")}
 }

@@ -43,14 +43,14 @@ func TestADropByReasonSeesAllLettersOrReportsThatItDidNot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := len(c.held)
-			dropped, err := admin.NewOperator(c.letters, time.Now).Drop(t.Context(), "posts", admin.Selection{All: true, Reason: "a"})
+			dropped, err := admin.Drop().Do(t.Context(), domainOf(c.letters, time.Now()), selected("posts", admin.Selection{All: true, Reason: "a"}))
 			if c.err == "" {
 				require.NoError(t, err)
 			} else {
 				require.ErrorContains(t, err, c.err)
 			}
-			assert.Equal(t, c.dropped, dropped)
-			assert.Len(t, c.held, before-dropped)
+			assert.Equal(t, c.dropped, dropped.Dropped)
+			assert.Len(t, c.held, before-dropped.Dropped)
 		})
 	}
 }
@@ -69,9 +69,9 @@ func (b *breaking) DropDead(ctx context.Context, topic string, ids []string) (in
 }
 
 func TestADropThatFailsHalfwayReportsHowManyLettersItDropped(t *testing.T) {
-	dropped, err := admin.NewOperator(&breaking{letters: crowd(1500, 0)}, time.Now).Drop(t.Context(), "posts", admin.Selection{All: true, Reason: "a"})
+	dropped, err := admin.Drop().Do(t.Context(), domainOf(&breaking{letters: crowd(1500, 0)}, time.Now()), selected("posts", admin.Selection{All: true, Reason: "a"}))
 	require.ErrorContains(t, err, "away")
-	assert.Equal(t, 1000, dropped)
+	assert.Equal(t, 1000, dropped.Dropped)
 }
 
 func TestAListOfDeadLettersHasALimitAndSoundTimes(t *testing.T) {
@@ -79,7 +79,7 @@ func TestAListOfDeadLettersHasALimitAndSoundTimes(t *testing.T) {
 		"limit=1": 200, "limit=1000": 200, "limit=10&before=2026-01-01T00:00:00Z&after=2025-01-01T00:00:00Z": 200,
 		"": 422, "limit=0": 422, "limit=1001": 422, "limit=x": 422, "limit=1&before=yesterday": 422, "limit=1&after=yesterday": 422,
 	} {
-		assert.Equal(t, want, call(t, admin.Config{Letters: &letters{}}, http.MethodGet, "/admin/dead-letters/posts?"+query, nil, ""), query)
+		assert.Equal(t, want, call(t, admin.Config{Domain: admin.Domain{Letters: &letters{}}}, http.MethodGet, "/admin/dead-letters/posts?"+query, nil, ""), query)
 	}
-	assert.Equal(t, http.StatusNotFound, call(t, admin.Config{Letters: &letters{}}, http.MethodGet, "/admin/dead-letters/other?limit=1", nil, ""))
+	assert.Equal(t, http.StatusNotFound, call(t, admin.Config{Domain: admin.Domain{Letters: &letters{}}}, http.MethodGet, "/admin/dead-letters/other?limit=1", nil, ""))
 }

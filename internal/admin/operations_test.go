@@ -19,6 +19,8 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/audit"
+	"fanfare/internal/pair"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -32,12 +34,12 @@ func emptyDomain() admin.Domain {
 func TestIDsThatNobodyHasAreNotFound(t *testing.T) {
 	d := emptyDomain()
 	for _, tt := range []struct{ user, post string }{{"a/b", ""}, {"ann", "x"}, {"ann", ""}, {"ann", id.Min}} {
-		_, err := d.Explain(t.Context(), tt.user, tt.post)
-		assert.ErrorAs(t, err, new(*admin.NotFoundError), tt)
+		_, err := admin.Explain().Do(t.Context(), d, admin.Explained{User: tt.user, Post: tt.post})
+		assert.ErrorAs(t, err, new(*admin.RefusalError), tt)
 	}
 	for _, post := range []string{"x", id.Min} {
-		_, err := d.Delivery(t.Context(), post)
-		assert.ErrorAs(t, err, new(*admin.NotFoundError), post)
+		_, err := admin.Delivery().Do(t.Context(), d, admin.Delivered{Post: post})
+		assert.ErrorAs(t, err, new(*admin.RefusalError), post)
 	}
 }
 
@@ -56,7 +58,8 @@ func TestTheProgressOfAVerificationHasTheTotal(t *testing.T) {
 	} {
 		d := admin.Domain{Audit: audit.New(audit.Config{Store: store, Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour)}), Items: row.items}
 		var events []admin.VerifyEvent
-		_, err := d.Verify(t.Context(), admin.Verification{Rate: 1000}, func(e admin.VerifyEvent) error { events = append(events, e); return nil })
+		event := func(e admin.VerifyEvent) error { events = append(events, e); return nil }
+		_, err := admin.Verify().Do(t.Context(), d, admin.Verification{Rate: 1000, Event: event})
 		require.NoError(t, err)
 		require.Len(t, events, 1)
 		assert.Equal(t, row.want, events[0].Total)
@@ -65,7 +68,7 @@ func TestTheProgressOfAVerificationHasTheTotal(t *testing.T) {
 }
 
 func TestABadCursorOfReconcileIsTheCallersFault(t *testing.T) {
-	assert.Equal(t, http.StatusBadRequest, call(t, admin.Config{Posts: emptyDomain()}, http.MethodPost, "/admin/reconcile", nil, `{"limit":1,"cursor":"x"}`))
+	assert.Equal(t, http.StatusBadRequest, call(t, admin.Config{Domain: emptyDomain()}, http.MethodPost, "/admin/reconcile", nil, `{"limit":1,"cursor":"x"}`))
 }
 
 // Programs of other authors read these JSON texts.
@@ -86,8 +89,12 @@ func TestTheOperationsHaveTheirJSON(t *testing.T) {
 		},
 		`{"checked":2,"published":1,"next_cursor":"c"}`: delivery.Reconciled{Checked: 2, Published: 1, Next: "c"},
 		`{"checked":2,"published":0}`:                   delivery.Reconciled{Checked: 2},
-		`{"post_id":"p","author_id":"a","in_home":true,"reason":"pushed","chunk":1,"at":"1970-01-01T00:00:00Z","dead_letter":"l","topic":"t","text":"x"}`: admin.Explanation{
-			Post: "p", Author: "a", InHome: true, Reason: home.ReasonPushed, Chunk: 1, At: &at, DeadLetter: "l", Topic: "t", Text: "x",
+		`{"post_id":"p","author_id":"a","in_home":true,"reason":"pushed","chunk":1,"at":"1970-01-01T00:00:00Z","dead_letter":"l","topic":"t","text":"x"}`: home.Explanation{
+			Post: "p", Author: "a", User: "u", TakenDown: &schema.TakeDown{}, InHome: true, Reason: home.ReasonPushed, Chunk: 1, At: at, DeadLetter: "l", Topic: "t", Text: "x",
+		},
+		`{"role":"primary","mode":"paired","term":2,"peer":"h:1","connected":true,"joining":false,"lag_bytes":3,"ack_ms":4,"promise_ms":5,"seeded_bytes":6,"seed_bytes":7,"alone_ms":8,"register":{"term":2,"primary":"a","standby":"b","mode":"paired","since":"1970-01-01T00:00:00Z","age_ms":9}}`: pair.Status{
+			Role: "primary", Mode: "paired", Term: 2, Peer: "h:1", Connected: true, Lag: 3, Ack: millis(4), Promise: millis(5), Seeded: 6, SeedSize: 7, AloneFor: millis(8), AloneTotal: time.Hour,
+			Register: &pair.Registered{Term: 2, Primary: "a", Standby: "b", Mode: "paired", Since: at, Age: millis(9)},
 		},
 	} {
 		got, err := json.Marshal(value)
@@ -95,3 +102,6 @@ func TestTheOperationsHaveTheirJSON(t *testing.T) {
 		assert.Equal(t, want, string(got))
 	}
 }
+
+// millis returns a duration of n milliseconds and a part of one.
+func millis(n int) pair.Millis { return pair.Millis{Duration: time.Duration(n)*time.Millisecond + 1} }

@@ -2,48 +2,59 @@ package admin
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net/http"
 	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/pair"
 )
 
-// PairStatus is the state of a machine of a pair.
-type PairStatus struct {
-	// Role is primary or standby. Mode is alone or paired for a primary, and seeding, following or paired for a standby.
-	Role string `json:"role"`
-	Mode string `json:"mode"`
-	Term uint64 `json:"term"`
-	// Peer is the address of the other machine. Connected reports whether there is a session with it.
-	Peer      string `json:"peer"`
-	Connected bool   `json:"connected"`
-	// Reason is why there is no session, or why the stores of the standby cannot take the stream at the moment.
-	Reason string `json:"reason,omitempty"`
-	// Joining reports whether the answers of a primary wait for a standby with which it is not paired yet.
-	Joining bool `json:"joining"`
-	// LagBytes is about the number of bytes that the standby has not confirmed, or not applied.
-	LagBytes int64 `json:"lag_bytes"`
-	// AckMillis is the time of the last answered heartbeat, and PromiseMillis the rest of the standby's promise.
-	AckMillis     int64 `json:"ack_ms"`
-	PromiseMillis int64 `json:"promise_ms"`
-	// SeededBytes of SeedBytes are copied to a new standby.
-	SeededBytes int64 `json:"seeded_bytes"`
-	SeedBytes   int64 `json:"seed_bytes"`
-	// AloneMillis is the time for which a primary with a register has answered alone, 0 while it is not alone.
-	AloneMillis int64 `json:"alone_ms"`
-	// Register is the newest answer of the register, nil without one.
-	Register *PairRegister `json:"register,omitempty"`
+const noPair = "this fanfare up has no pair: set FANFARE_PEER on both machines (docs/ONE_MACHINE.md)"
+
+// PairStatus returns the state of the pair of a process.
+func PairStatus() Op[None, pair.Status] {
+	return Op[None, pair.Status]{
+		Route: "GET /admin/pair", Has: hasPair, Absent: noPair,
+		Run: func(_ context.Context, d Domain, _ None) (pair.Status, error) { return d.Pair.PairStatus(), nil },
+		Command: Command[None, pair.Status]{
+			Words: Words{Use: "pair status", Short: "Show which machine of a pair this is, and how far the standby is", Long: statusHelp, Embedded: true},
+			Text:  describe,
+		},
+	}
 }
 
-// PairRegister is the entry of a pair's register, as a machine has last read it.
-type PairRegister struct {
-	Term uint64 `json:"term"`
-	// Primary and Standby are the disks of the machines. Standby is empty if Mode is alone.
-	Primary string `json:"primary"`
-	Standby string `json:"standby,omitempty"`
-	Mode    string `json:"mode"`
-	// Since is the time of the last change by the clock of its writer. AgeMillis is the time since the register last answered.
-	Since     time.Time `json:"since"`
-	AgeMillis int64     `json:"age_ms"`
+const statusHelp = `Asks the admin address of a running fanfare up. A primary that is alone has the only copy of the
+newest writes. Only a standby that is paired can be promoted without a loss.`
+
+func hasPair(d Domain) bool { return d.Pair != nil }
+
+// describe returns the state of a machine as text.
+func describe(s pair.Status) string {
+	text := fmt.Sprintf("%s, %s, term %d; the other machine, %s, ", s.Role, s.Mode, s.Term, s.Peer)
+	if s.Connected {
+		text += "is connected"
+	} else {
+		text += "is away"
+	}
+	if s.Reason != "" {
+		text += " (" + s.Reason + ")"
+	}
+	if s.SeedSize > s.Seeded {
+		text += fmt.Sprintf("; %.0f of %.0f MB are copied", float64(s.Seeded)/1e6, float64(s.SeedSize)/1e6)
+	}
+	if s.Lag > 0 {
+		text += fmt.Sprintf("; the standby is %.1f MB (%d bytes) behind", float64(s.Lag)/1e6, s.Lag)
+	}
+	if s.AloneFor.Duration > 0 {
+		text += fmt.Sprintf("; alone for %s", s.AloneFor)
+	}
+	if r := s.Register; r != nil {
+		text += fmt.Sprintf("; the register, read %s ago: primary %s of term %d, %s since %s",
+			r.Age, r.Primary, r.Term, r.Mode, r.Since.Format(time.RFC3339))
+	}
+	return text
 }
 
 // Promotion is what an operator says about a promotion.
@@ -54,58 +65,68 @@ type Promotion struct {
 	AcceptLoss bool `json:"accept_loss"`
 }
 
-// Pair is the pair of a process.
-type Pair interface {
-	PairStatus() PairStatus
-	// Promote makes a standby the primary.
-	Promote(ctx context.Context, in Promotion) error
-}
-
-// PairError is the reason why a promotion was refused or failed.
-type PairError struct{ Detail string }
-
-func (e *PairError) Error() string { return e.Detail }
-
-// handlePair adds the operations on a pair to mux, unless p is nil.
-func handlePair(mux *http.ServeMux, p Pair) {
-	if p == nil {
-		return
+// Promote makes the standby the primary. It returns when the standby has its new role, before it serves; the command
+// waits until it serves.
+func Promote() Op[Promotion, pair.Status] {
+	return Op[Promotion, pair.Status]{
+		Name: "promote", Route: "POST /admin/promote", Form: `{"primary_is_gone": …, "accept_loss": …}`,
+		Params: func(in *Promotion) []Param {
+			return []Param{
+				{"primary_is_gone", &in.PrimaryIsGone, "the primary is lost, or cannot be reached"},
+				{"accept_loss", &in.AcceptLoss, "lose the writes that only the primary has"},
+			}
+		},
+		Has: hasPair, Absent: noPair, Long: true, Fails: http.StatusPreconditionFailed,
+		Run: func(ctx context.Context, d Domain, in Promotion) (pair.Status, error) {
+			if err := d.Pair.Promote(ctx, in); err != nil {
+				return pair.Status{}, err
+			}
+			return d.Pair.PairStatus(), nil
+		},
+		Note: func(in Promotion, _ pair.Status) (int, []zap.Field) {
+			return 0, []zap.Field{zap.Bool("primary_is_gone", in.PrimaryIsGone), zap.Bool("accept_loss", in.AcceptLoss)}
+		},
+		Command: Command[Promotion, pair.Status]{
+			Words: Words{Use: "promote", Short: "Make the standby of a pair the primary", Long: promoteHelp, Embedded: true},
+			Ask: func(ctx context.Context, at Process, _ Promotion) (string, error) {
+				s, err := PairStatus().Do(ctx, at, None{})
+				return describe(s) + ". ", err
+			},
+			Then: awaitPrimary,
+			Text: func(s pair.Status) string {
+				return fmt.Sprintf("this machine is the primary of term %d, and serves", s.Term)
+			},
+		},
 	}
-	mux.Handle("GET /admin/pair", NotFromOtherSites(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		write(w, p.PairStatus(), nil)
-	})))
-	promote := func(w http.ResponseWriter, r *http.Request) {
-		var in Promotion
-		if !read(w, r, &in, `{"primary_is_gone": …, "accept_loss": …}`) {
-			return
-		}
-		// A promotion has limits of its own. Otherwise the server would treat the read deadline of the request as the end of the client.
-		answer := http.NewResponseController(w)
-		_ = errors.Join(answer.SetReadDeadline(time.Time{}), answer.SetWriteDeadline(time.Time{})) // this fails only for a server without deadlines
-		if err := p.Promote(r.Context(), in); err != nil {
-			http.Error(w, err.Error(), refusedByPair)
-			return
-		}
-		write(w, p.PairStatus(), nil)
+}
+
+const promoteHelp = `Makes the standby the primary of the pair, through the admin address of its process. It waits until
+the standby has applied almost all that it has (fanfare pair status shows the rest), and the primary
+then hands over.
+
+With --primary-is-gone it takes the place of a primary that was lost or cannot be reached. It waits until
+the last promise of the standby is over, 3s at most, and with FANFARE_REGISTER until the last promise of
+the register is over, at most 5.25 times as long. No answered write is lost, even if the primary still runs
+somewhere: such a primary answers nothing without its standby. If the two were not paired, the primary may have answered writes that the standby lacks:
+then only --accept-loss promotes it, and these writes are lost. With FANFARE_REGISTER, the register must
+answer, and its entry decides whether the two were paired.
+
+It prints the state, and asks, unless --yes is given. It ends when the new primary serves.`
+
+// mostStart is the time for which the command waits until the new primary serves.
+const mostStart = 2 * time.Minute
+
+func awaitPrimary(ctx context.Context, at Process, s pair.Status) error {
+	client, ok := at.(*Client)
+	if !ok {
+		return nil
 	}
-	mux.Handle("POST /admin/promote", http.NewCrossOriginProtection().Handler(http.HandlerFunc(promote)))
-}
-
-// refusedByPair is the status of a refused or failed promotion. The client returns the answer's text.
-const refusedByPair = http.StatusPreconditionFailed
-
-// Pair returns the state of the pair of the process.
-func (c *Client) Pair(ctx context.Context) (PairStatus, error) {
-	var out PairStatus
-	err := c.call(ctx, http.MethodGet, "/admin/pair", nil, &out)
-	return out, err
-}
-
-// Promote makes the standby the primary. It returns when the standby has its new role, before it serves.
-func (c *Client) Promote(ctx context.Context, in Promotion) (PairStatus, error) {
-	var out PairStatus
-	err := c.call(ctx, http.MethodPost, "/admin/promote", in, &out)
-	return out, err
+	ctx, cancel := context.WithTimeout(ctx, mostStart)
+	defer cancel()
+	if err := client.AwaitReady(ctx); err != nil {
+		return fmt.Errorf("this machine is the primary of term %d: %w", s.Term, err)
+	}
+	return nil
 }
 
 // Standby returns the handler of the health of a standby: 200 for /healthz, and 503 with the role for all other paths.
@@ -122,7 +143,7 @@ func Standby(primary string) http.Handler {
 }
 
 // NewStandbyHandler returns the handler of the admin address and the metrics address of a standby: /metrics, /healthz, and, with
-// c.Pair, the operations on the pair.
+// a pair, the operations on the pair.
 func NewStandbyHandler(c Config, primary string) http.Handler {
 	return besides(c, Standby(primary))
 }
@@ -133,14 +154,14 @@ func NewWaitingHandler(c Config, reasons func() []string) http.Handler {
 	return besides(c, starting(reasons))
 }
 
-// besides returns a handler for /metrics and, with c.Pair, the operations on the pair. The handler rest has the rest.
+// besides returns a handler for /metrics and, with a pair, the operations on the pair. The handler rest has the rest.
 func besides(c Config, rest http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)
 	mux.Handle("GET /metrics", metricsOf(c.Metrics))
-	if c.Pair == nil {
+	if c.Domain.Pair == nil {
 		return mux
 	}
-	handlePair(mux, NewTrail(c.Log).Pairs(c.Pair))
+	handleOperations(mux, Domain{Pair: c.Domain.Pair, Trail: NewTrail(c.Log)})
 	return ownHost(c.Host, byActor(mux))
 }

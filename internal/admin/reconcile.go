@@ -2,58 +2,43 @@ package admin
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 	"time"
 
-	"fanfare/internal/fault"
+	"go.uber.org/zap"
+
 	"fanfare/internal/feed/delivery"
 )
-
-// Reconciler finds posts whose fan-out was lost, and publishes them again: with the table
-// and the queues, or through the admin address of a process that has them.
-type Reconciler interface {
-	// Reconcile checks up to limit posts that were made at since or later, and before
-	// until.
-	Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (delivery.Reconciled, error)
-}
 
 // MaxReconcile is the maximum number of posts that one call checks.
 const MaxReconcile = 100
 
-type reconcileRequest struct {
+// Reconciling asks for up to Limit posts that were made at Since or later, and before Until.
+type Reconciling struct {
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"`
 	Cursor string    `json:"cursor,omitempty"`
 	Limit  int       `json:"limit"`
 }
 
-// handleReconcile adds the operation to mux. A web page must not be able to request a
-// reconcile.
-func handleReconcile(mux *http.ServeMux, posts Reconciler) {
-	handle := func(w http.ResponseWriter, r *http.Request) {
-		var in reconcileRequest
-		if !read(w, r, &in, `{"since": …, "until": …, "limit": …}`) {
-			return
-		}
-		if in.Limit < 1 || in.Limit > MaxReconcile {
-			http.Error(w, fmt.Sprintf("limit must be 1 to %d", MaxReconcile), http.StatusUnprocessableEntity)
-			return
-		}
-		done, err := posts.Reconcile(r.Context(), in.Since, in.Until, in.Cursor, in.Limit)
-		if bad, ok := errors.AsType[*fault.Error](err); ok && bad.Kind == fault.Malformed {
-			http.Error(w, bad.Detail, http.StatusBadRequest)
-			return
-		}
-		write(w, done, err)
+// Reconcile finds posts whose fan-out was lost, and publishes them again.
+func Reconcile() Op[Reconciling, delivery.Reconciled] {
+	return Op[Reconciling, delivery.Reconciled]{
+		Name: "reconcile", Route: "POST /admin/reconcile", Form: `{"since": …, "until": …, "limit": …}`,
+		Has: func(d Domain) bool { return d.Deliveries != nil },
+		Check: func(in Reconciling) error {
+			if in.Limit < 1 || in.Limit > MaxReconcile {
+				return invalid("limit must be 1 to %d", MaxReconcile)
+			}
+			return nil
+		},
+		Run: func(ctx context.Context, d Domain, in Reconciling) (delivery.Reconciled, error) {
+			return d.Deliveries.Reconcile(ctx, in.Since, in.Until, in.Cursor, in.Limit)
+		},
+		Note: func(in Reconciling, done delivery.Reconciled) (int, []zap.Field) {
+			if in.Cursor != "" && done.Published == 0 { // pages of a reconcile without a change are not logged
+				return 0, nil
+			}
+			return done.Published, []zap.Field{zap.Time("since", in.Since), zap.Time("until", in.Until), zap.Int("checked", done.Checked), zap.Int("published", done.Published)}
+		},
 	}
-	mux.Handle("POST /admin/reconcile", http.NewCrossOriginProtection().Handler(http.HandlerFunc(handle)))
-}
-
-// Reconcile implements Reconciler.
-func (c *Client) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (delivery.Reconciled, error) {
-	var out delivery.Reconciled
-	err := c.call(ctx, http.MethodPost, "/admin/reconcile", reconcileRequest{since, until, cursor, limit}, &out)
-	return out, err
 }

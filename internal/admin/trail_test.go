@@ -21,10 +21,10 @@ import (
 	"fanfare/internal/ops/audit"
 )
 
-// mending is a verifier that repairs one damage, and a reconciler that publishes two posts.
-type mending struct{ admin.Explainer }
+// mending repairs one damage, and publishes two posts.
+type mending struct{ oracle }
 
-func (mending) Verify(context.Context, admin.Verification, func(admin.VerifyEvent) error) (audit.Summary, error) {
+func (mending) Run(context.Context, audit.Walk) (audit.Summary, error) {
 	return audit.Summary{Items: 7, Mended: map[audit.Kind]int{audit.LikeCount: 1}}, nil
 }
 
@@ -42,22 +42,22 @@ func TestEveryChangeByAnOperatorIsInTheLog(t *testing.T) {
 	log := zap.New(core)
 	l := &letters{}
 	server := httptest.NewServer(admin.NewHandler(admin.Config{
-		Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Log: log, Letters: l, Now: time.Now,
-		Posts: mending{}, Explain: mending{}, Verify: mending{}, Backups: copier{},
+		Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Log: log,
+		Domain: admin.Domain{Letters: l, Now: time.Now, Deliveries: mending{}, Homes: mending{}, Audit: mending{}, Backups: copier{}},
 	}))
 	defer server.Close()
 	c := admin.NewClient(strings.TrimPrefix(server.URL, "http://"), server.Client())
 	ctx := admin.WithActor(t.Context(), admin.Actor{Name: "ann@desk"})
 	must := func(err error) { t.Helper(); require.NoError(t, err) }
-	_, err := c.Redrive(ctx, "posts", admin.Selection{IDs: []string{"1", "2"}})
+	_, err := admin.Redrive().Do(ctx, c, selected("posts", admin.Selection{IDs: []string{"1", "2"}}))
 	must(err)
-	_, err = c.Drop(ctx, "likes", admin.Selection{All: true})
+	_, err = admin.Drop().Do(ctx, c, selected("likes", admin.Selection{All: true}))
 	must(err)
-	_, err = c.Reconcile(ctx, time.Time{}, time.Now(), "", 10)
+	_, err = admin.Reconcile().Do(ctx, c, admin.Reconciling{Until: time.Now(), Limit: 10})
 	must(err)
-	_, err = c.Verify(ctx, admin.Verification{Repair: true, Rate: 1}, nil)
+	_, err = admin.Verify().Do(ctx, c, admin.Verification{Repair: true, Rate: 1})
 	must(err)
-	_, err = c.Backup(ctx, "/var/one")
+	_, err = admin.MakeBackup().Do(ctx, c, admin.BackingUp{Dir: "/var/one"})
 	must(err)
 	var actions []string
 	for _, line := range lines.TakeAll() {
@@ -70,13 +70,13 @@ func TestEveryChangeByAnOperatorIsInTheLog(t *testing.T) {
 	assert.Equal(t, []string{"redrive", "drop", "reconcile", "verify --repair", "backup"}, actions)
 
 	// Reads and calls that fail before a change have no line.
-	_, err = c.List(ctx, "posts", admin.Selection{}, 10)
+	_, err = admin.ListLetters().Do(ctx, c, selected("posts", admin.Selection{Limit: 10}))
 	must(err)
-	_, err = c.Verify(ctx, admin.Verification{Rate: 1}, nil)
+	_, err = admin.Verify().Do(ctx, c, admin.Verification{Rate: 1})
 	must(err)
-	_, err = c.Backup(ctx, "/full")
+	_, err = admin.MakeBackup().Do(ctx, c, admin.BackingUp{Dir: "/full"})
 	require.Error(t, err)
-	_, err = c.Reconcile(ctx, time.Time{}, time.Now(), "fails", 10)
+	_, err = admin.Reconcile().Do(ctx, c, admin.Reconciling{Until: time.Now(), Cursor: "fails", Limit: 10})
 	require.Error(t, err)
 	assert.Zero(t, lines.Len())
 }
@@ -84,7 +84,7 @@ func TestEveryChangeByAnOperatorIsInTheLog(t *testing.T) {
 // A caller chooses its own name, so the length of the name is bounded.
 func TestTheNameOfAnOperatorIsBounded(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
-	c := admin.Config{Log: zap.New(core), Letters: &letters{}, Now: time.Now}
+	c := admin.Config{Log: zap.New(core), Domain: admin.Domain{Letters: &letters{}, Now: time.Now}}
 	header := http.Header{"Fanfare-Operator": {strings.Repeat("x", 5000)}}
 	require.Equal(t, http.StatusOK, call(t, c, http.MethodPost, "/admin/dead-letters/posts/drop", header, `{"all":true}`))
 	require.Equal(t, 1, lines.Len())

@@ -1,16 +1,14 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
-	"sync"
 	"time"
+
+	"go.uber.org/zap"
 
 	"fanfare/internal/ops/audit"
 )
@@ -22,6 +20,8 @@ type Verification struct {
 	RestoredTo time.Time `json:"restored_to,omitzero"`
 	// Rate is the maximum number of capacity units a second.
 	Rate float64 `json:"rate"`
+	// Event gets each finding, and the progress.
+	Event func(VerifyEvent) error `json:"-"`
 }
 
 // VerifyEvent is a part of the answer: Finding, Progress, Done or Error. The last event is Done or
@@ -36,82 +36,67 @@ type VerifyEvent struct {
 	Error string         `json:"error,omitempty"`
 }
 
-// Verifier checks the stored items: of the table, or through the admin address of a process
-// that has the table.
-type Verifier interface {
-	// Verify walks over the whole table once, and calls event with each finding and with the
-	// progress.
-	Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error)
+// Verify walks over the whole table once, and checks the stored items. The answer has a line of JSON for each event. The
+// walk ends with the request.
+func Verify() Op[Verification, audit.Summary] {
+	return Op[Verification, audit.Summary]{
+		Name: "verify --repair", Route: "POST /admin/verify", Form: `{"repair": …, "rate": …}`,
+		Has: func(d Domain) bool { return d.Audit != nil }, Long: true,
+		Busy: "another verification is at work here: wait for its end, or stop it",
+		Check: func(in Verification) error {
+			if in.Rate < 1 {
+				return invalid("rate must be at least 1")
+			}
+			return nil
+		},
+		Run: verify,
+		Note: func(in Verification, sum audit.Summary) (int, []zap.Field) {
+			if !in.Repair {
+				return 0, nil
+			}
+			return len(sum.Mended), []zap.Field{zap.Int("items", sum.Items), zap.Any("mended", sum.Mended), zap.Int("left", sum.Left)}
+		},
+		stream: streamVerification, receive: receiveVerification,
+	}
 }
 
-// BusyError means that another walk is in progress.
-type BusyError struct{}
-
-func (BusyError) Error() string {
-	return "another verification is at work here: wait for its end, or stop it"
+func verify(ctx context.Context, d Domain, in Verification) (audit.Summary, error) {
+	total := int64(0)
+	if d.Items != nil {
+		var err error
+		if total, err = d.Items(ctx); err != nil {
+			total = 0 // a walk needs no estimate, and the walk's own reads return the failure
+		}
+	}
+	return d.Audit.Run(ctx, audit.Walk{
+		Repair: in.Repair, Tidy: in.Repair, RestoredTo: in.RestoredTo, Spend: audit.Rate(in.Rate),
+		Found:    func(f audit.Finding) error { return in.Event(VerifyEvent{Finding: &f}) },
+		Progress: func(sum audit.Summary) error { return in.Event(VerifyEvent{Progress: &sum, Total: total}) },
+	})
 }
 
-// handleVerify adds the operation to mux, and allows one walk at a time. A web page must not
-// be able to request a walk. The answer has a line of JSON for each event. The walk ends
-// with the request.
-func handleVerify(mux *http.ServeMux, v Verifier) {
-	var one sync.Mutex
-	handle := func(w http.ResponseWriter, r *http.Request) {
-		var in Verification
-		if !read(w, r, &in, `{"repair": …, "rate": …}`) {
-			return
-		}
-		if in.Rate < 1 {
-			http.Error(w, "rate must be at least 1", http.StatusUnprocessableEntity)
-			return
-		}
-		if !one.TryLock() {
-			http.Error(w, BusyError{}.Error(), http.StatusConflict)
-			return
-		}
-		answer := http.NewResponseController(w)
-		_ = answer.SetWriteDeadline(time.Time{}) // this fails only for a server without deadlines
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		line := json.NewEncoder(w)
-		event := func(e VerifyEvent) error { return errors.Join(line.Encode(e), answer.Flush()) }
-		done, err := func() (audit.Summary, error) {
-			defer one.Unlock() // before the last line, because after that line the client may request the next walk
-			return v.Verify(r.Context(), in, event)
-		}()
-		last := VerifyEvent{Done: &done}
-		if err != nil {
-			last = VerifyEvent{Error: err.Error()}
-		}
-		_ = event(last) // a failed write means that the client is gone
+// streamVerification writes a line for each event. Before the last line the walk has ended, because after that line the
+// client may request the next walk.
+func streamVerification(line func(any) error, in Verification, do func(Verification) (audit.Summary, error)) error {
+	began := false
+	in.Event = func(e VerifyEvent) error {
+		began = true
+		return line(e)
 	}
-	mux.Handle("POST /admin/verify", http.NewCrossOriginProtection().Handler(http.HandlerFunc(handle)))
+	done, err := do(in)
+	last := VerifyEvent{Done: &done}
+	if err != nil {
+		if _, refused := errors.AsType[*RefusalError](err); refused && !began {
+			return err
+		}
+		last = VerifyEvent{Error: err.Error()}
+	}
+	_ = line(last) // a failed write means that the client is gone
+	return nil
 }
 
-// Verify implements Verifier. The call takes as long as the walk.
-func (c *Client) Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error) {
-	text, err := json.Marshal(in)
-	if err != nil {
-		return audit.Summary{}, err
-	}
-	req, err := c.request(ctx, http.MethodPost, "/admin/verify", bytes.NewReader(text))
-	if err != nil {
-		return audit.Summary{}, err
-	}
-	patient := *c.client
-	patient.Timeout = 0
-	res, err := patient.Do(req)
-	if err != nil {
-		return audit.Summary{}, fmt.Errorf("the admin address does not answer (is fanfare up running there? see --admin): %w", err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the status is enough
-		if res.StatusCode == http.StatusConflict {
-			return audit.Summary{}, BusyError{}
-		}
-		return audit.Summary{}, fmt.Errorf("%s answered %d (is it the admin address of fanfare up? see --admin): %s", c.base, res.StatusCode, strings.TrimSpace(string(why)))
-	}
-	for lines := json.NewDecoder(res.Body); ; {
+func receiveVerification(body io.Reader, in Verification) (audit.Summary, error) {
+	for lines := json.NewDecoder(body); ; {
 		var e VerifyEvent
 		if err := lines.Decode(&e); err != nil {
 			return audit.Summary{}, fmt.Errorf("the answer ended before the walk did: %w", err)
@@ -122,7 +107,7 @@ func (c *Client) Verify(ctx context.Context, in Verification, event func(VerifyE
 		case e.Error != "":
 			return audit.Summary{}, errors.New(e.Error)
 		}
-		if err := event(e); err != nil {
+		if err := in.Event(e); err != nil {
 			return audit.Summary{}, err
 		}
 	}

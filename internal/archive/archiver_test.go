@@ -179,6 +179,7 @@ func sleep(d time.Duration) {
 }
 
 func TestASegmentEachSecondWithBytesAndEachMinuteWithout(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)
 		for range 5 {
@@ -202,6 +203,7 @@ func TestASegmentEachSecondWithBytesAndEachMinuteWithout(t *testing.T) {
 
 // The stream is read without a new frame, and a write is answered before the segment gets its time.
 func TestASegmentWithoutFramesIsNotLaterThanAWriteThatItLacks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)
 		r.tape.last(10 * time.Millisecond)
@@ -216,6 +218,7 @@ func TestASegmentWithoutFramesIsNotLaterThanAWriteThatItLacks(t *testing.T) {
 // While the store is unreachable for an hour, nothing waits, there are not too many requests, and
 // one line of the log reports the outage. A few seconds after the outage, the archive is complete.
 func TestAnArchiveThatIsAwayCatchesUp(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)
 		r.tape.write(10)
@@ -244,6 +247,7 @@ func TestAnArchiveThatIsAwayCatchesUp(t *testing.T) {
 // If more frames wait than a segment holds, the archiver writes large segments one after
 // another, because several at once might leave a hole.
 func TestALargeBacklogIsWrittenInOneTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 1000)
 		r.tape.write(2005)
@@ -257,6 +261,7 @@ func TestALargeBacklogIsWrittenInOneTurn(t *testing.T) {
 
 // A store that refuses the calls needs an operator. The process continues in the meantime.
 func TestAStoreThatRefusesIsReportedAtOnceAndTriedAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)
 		r.store.set(objects.ErrRefused)
@@ -271,6 +276,7 @@ func TestAStoreThatRefusesIsReportedAtOnceAndTriedAgain(t *testing.T) {
 }
 
 func TestAFencedArchiverStops(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)
 		taker := start("other", at(0, 0))
@@ -286,6 +292,7 @@ func TestAFencedArchiverStops(t *testing.T) {
 
 // If the spool was dropped, the archive continues after a gap, and the next segment has the flag Gap.
 func TestAGapIsNamed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)
 		r.tape.write(10)

@@ -2,12 +2,13 @@ package archive
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 	"time"
+
+	"fanfare/internal/strictjson"
 )
 
 // baseFormat is the format of a base's list that this version writes. It is also the newest
@@ -16,6 +17,9 @@ const baseFormat = 1
 
 // MaxBase is larger than any list of a base.
 const MaxBase = 64 << 20
+
+// mostBytes is more than the files of any base have together, so that no sum of sizes overflows.
+const mostBytes = 1 << 60
 
 // Base is the list of the files with which a restore begins. Writes continued while the files
 // were copied, so a restore has to apply the segments from First on, at least up to To.
@@ -51,13 +55,13 @@ func (b Base) Encode() ([]byte, error) {
 	if err := b.check(); err != nil {
 		return nil, fmt.Errorf("the base cannot be written: %w", err)
 	}
-	return json.Marshal(b)
+	return strictjson.MarshalSummed(b)
 }
 
 // DecodeBase reads the list from the content of an object.
 func DecodeBase(text []byte, term, first uint64) (b Base, err error) {
 	data := "base " + BaseName(term, first) + " of the archive"
-	if err := readKnown(text, data, baseFormat, &b); err != nil {
+	if err := readSummed(text, data, baseFormat, &b); err != nil {
 		return Base{}, err
 	}
 	if err := b.check(); err != nil {
@@ -80,7 +84,7 @@ func (b Base) check() error {
 	case !b.To.stream().Covers(b.From.stream()):
 		return errors.New("it ends before it begins")
 	}
-	seen := make(map[string]bool, len(b.Files))
+	seen, room := make(map[string]bool, len(b.Files)), int64(mostBytes)
 	for _, f := range b.Files {
 		// A restore creates files with these names, so no name may be outside the data directory.
 		if !fs.ValidPath(f.Name) || f.Name == "." || strings.ContainsAny(f.Name, "\\\x00") || seen[f.Name] {
@@ -90,6 +94,10 @@ func (b Base) check() error {
 		if sum, err := hex.DecodeString(f.SHA256); err != nil || len(sum) != 32 || strings.ToLower(f.SHA256) != f.SHA256 || f.Bytes < 0 {
 			return fmt.Errorf("its file %s has the SHA-256 %q and %d bytes", f.Name, f.SHA256, f.Bytes)
 		}
+		if f.Bytes > room {
+			return fmt.Errorf("its files have more than %d bytes", int64(mostBytes))
+		}
+		room -= f.Bytes
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ func restored(node string, position stream.Position, followed archive.Parent) ar
 }
 
 func TestAChainHasTheTermsOfItsDataOnly(t *testing.T) {
+	t.Parallel()
 	a := open(t, inMemory(t))
 	assert.Empty(t, chain(t, a, 0, 0))
 	writes(t, a.Writer(take(t, a, start("node", at(0, 0)))), 4)
@@ -65,6 +66,7 @@ func TestAChainHasTheTermsOfItsDataOnly(t *testing.T) {
 }
 
 func TestAChainBeginsAfterTheTermsThatRetentionRemoved(t *testing.T) {
+	t.Parallel()
 	store := inMemory(t)
 	a := open(t, store)
 	for range 3 {
@@ -76,6 +78,7 @@ func TestAChainBeginsAfterTheTermsThatRetentionRemoved(t *testing.T) {
 
 // An operator starts with a snapshot that is older than the newest two terms of its directory.
 func TestASnapshotCutsAllLaterTermsOfItsDirectory(t *testing.T) {
+	t.Parallel()
 	a := open(t, inMemory(t))
 	writes(t, a.Writer(take(t, a, restored("node", at(10, 10), archive.Parent{}))), 20)
 	writes(t, a.Writer(take(t, a, start("node", at(20, 20)))), 30)
@@ -97,6 +100,7 @@ func TestASnapshotCutsAllLaterTermsOfItsDirectory(t *testing.T) {
 }
 
 func TestASpanIsFoundWithFewReads(t *testing.T) {
+	t.Parallel()
 	const segments = 1000
 	for name, tt := range map[string]struct {
 		removed     uint64
@@ -144,6 +148,7 @@ func TestASpanIsFoundWithFewReads(t *testing.T) {
 // A clock goes back, and a frame is older than the segment before it. The times of the segments
 // never go back, so a search by time finds the place of each time.
 func TestTheTimesOfSegmentsNeverGoBack(t *testing.T) {
+	t.Parallel()
 	store := &counted{Store: inMemory(t)}
 	a := open(t, store)
 	w := a.Writer(take(t, a, start("node", at(0, 0))))
@@ -168,6 +173,7 @@ func TestTheTimesOfSegmentsNeverGoBack(t *testing.T) {
 }
 
 func TestSegmentsAreReadInOrder(t *testing.T) {
+	t.Parallel()
 	store := &counted{Store: inMemory(t)}
 	a := open(t, store)
 	writes(t, a.Writer(take(t, a, start("node", at(0, 0)))), 100)
@@ -199,6 +205,7 @@ func TestSegmentsAreReadInOrder(t *testing.T) {
 }
 
 func TestGapsAndBasesAreListed(t *testing.T) {
+	t.Parallel()
 	store := inMemory(t)
 	a := open(t, store)
 	w := writes(t, a.Writer(take(t, a, start("node", at(0, 0)))), 3)

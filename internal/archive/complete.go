@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"crypto/rand"
 
 	"fanfare/internal/stream"
 )
@@ -18,13 +19,26 @@ func (a *Archive) Complete(ctx context.Context, s Start) (term Term, ok bool, er
 	if err != nil || newest.Pair == nil || newest.Pair.Disk != s.Disk || !s.Pair.reigns(newest.Pair) {
 		return Term{}, false, err
 	}
-	end, err := a.seal(ctx, newest)
+	if err := a.mayFollow(ctx, s, newest); err != nil { // Take follows, and would refuse behind the seal
+		return Term{}, false, err
+	}
+	at, err := a.end(ctx, newest)
+	if err != nil {
+		return Term{}, false, err
+	}
+	rest := Start{
+		Lineage: newest.Lineage, Node: newest.Node, Version: s.Version, DataFormat: newest.DataFormat, Pair: &Pair{s.Pair.Lineage, s.Pair.Term, s.Disk},
+		Nonce: rand.Text(), Asked: func(string) bool { return true }, Anyway: true,
+	}
+	end, err := a.seal(ctx, newest, at, func(at edge) (err error) {
+		rest.At = at.end
+		term, err = a.next(ctx, newest, at, rest)
+		return err
+	})
 	if err != nil || end.Covers(s.Followed.stream()) {
 		return Term{}, false, err
 	}
-	term, err = a.begin(ctx, newest, end, Start{
-		Lineage: newest.Lineage, Node: newest.Node, Version: s.Version, DataFormat: newest.DataFormat, Pair: &Pair{s.Pair.Lineage, s.Pair.Term, s.Disk},
-	})
+	err = a.create(ctx, term)
 	return term, err == nil, err
 }
 

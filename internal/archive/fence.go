@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"fanfare/internal/datadir"
 	"fanfare/internal/objects"
 	"fanfare/internal/stream"
 )
@@ -32,14 +33,16 @@ func New(store objects.Store, now func() time.Time) (*Archive, error) {
 type Start struct {
 	// Lineage names the data, and Node names the directory.
 	Lineage, Node string
-	// Took is the newest term that the directory got. Asked is the newest term that the directory
-	// asked for. Both are 0 for none.
-	Took, Asked uint64
-	// Keep stores asked on the directory's disk, before the directory asks for that term. So an
-	// older copy of the directory lacks this number.
-	Keep func(asked uint64) error
-	// At is the end of the directory's logs.
-	At stream.Position
+	// Took is the newest term that the directory got, 0 for none.
+	Took uint64
+	// Nonce is the nonce of the term that the directory asks for. Keep stores it on the directory's disk before the directory
+	// asks, and Asked reports whether Keep has stored a nonce. So the directory knows each term that it asked for, and
+	// another copy of the directory does not.
+	Nonce string
+	Keep  func() error
+	Asked func(nonce string) bool
+	// At is the end of the directory's logs at its first start after the term Took. Logs is their present end.
+	At, Logs stream.Position
 	// Followed is the place up to which a restore has the stream of another directory. Its term
 	// may be older than the newest term. Its log numbers differ from the log numbers of this
 	// directory. Its term is 0 if the directory has writes that no term has.
@@ -53,91 +56,107 @@ type Start struct {
 	// Version is the version of the program. DataFormat is the format of the directory.
 	Version    string
 	DataFormat int
+	// Likeness reports whether the directory is the one that got the term Took. Seen is the place of the newest segment some time ago,
+	// nil at the first try. It decides about a directory that may be the original or a copy of its disk.
+	Likeness datadir.Likeness
+	Seen     *Seen
 	// Anyway allows the directory to take the archive from another directory, or from other data.
+	// Over is the newest term to which that applies, nil for any term.
 	Anyway bool
+	Over   *uint64
 }
 
-// These errors are the reasons why a directory may not write to an archive. An operator has to decide.
-var (
-	// ErrOtherLineage means that the archive has other data.
-	ErrOtherLineage = errors.New("the archive holds the data of another directory: choose another bucket or prefix, or run fanfare archive take")
-	// ErrTakenOver means that another directory wrote to the archive last.
-	ErrTakenOver = errors.New("another directory wrote to the archive last: a restored copy must not end its writer by accident; to continue with this directory, run fanfare archive take")
-	// ErrTermsLost means that the archive lacks terms that the directory wrote.
-	ErrTermsLost = errors.New("the archive lacks the last terms of this directory: check its address, or run fanfare archive take")
-	// ErrReplaced means that the other machine of the pair was the primary later.
-	ErrReplaced = errors.New("the other machine of the pair wrote to the archive last, as the primary of a later term: start this machine as its standby")
-	// ErrOldCopy means that the archive has newer data of the directory than the directory itself.
-	ErrOldCopy = errors.New("the archive has more of this directory than the directory itself, which is an old copy: restore from the archive")
-)
-
-// Refused reports whether err means that the process must not write to the archive, and that only an
-// operator can change that.
-func Refused(err error) bool {
-	return Ended(err) || errors.Is(err, ErrOtherLineage) || errors.Is(err, ErrTakenOver) || errors.Is(err, ErrTermsLost) || errors.Is(err, ErrReplaced) || errors.Is(err, ErrOldCopy)
-}
-
-// Ended reports whether err means that another process has ended the term of this process, or took the next term at the
-// same time.
-func Ended(err error) bool {
-	_, taken := errors.AsType[*TakenError](err)
-	_, fenced := errors.AsType[*FencedError](err)
-	return taken || fenced
-}
-
-// TakenError means that another directory took the next term at the same time.
-type TakenError struct{ Term Term }
-
-func (e *TakenError) Error() string {
-	return fmt.Sprintf("%s took term %x of the archive at %s: this process must not start with it", e.Term.Node, e.Term.Number, e.Term.At.Format(time.RFC3339))
-}
+// Seen is the newest segment of the newest term at a time. N is 0 before the first segment.
+type Seen struct{ Term, N uint64 }
 
 // maxTakes is the maximum number of terms that Take asks for. A term may already be taken by
 // the late request of an earlier start of the same directory.
 const maxTakes = 8
 
 // Take gives a directory the next term. Before that, Take seals the newest term, so the writer
-// of the newest term is refused from then on (A3): no clock and no lease decide. If the
-// directory may not write to the archive, Take seals nothing.
+// of the newest term is refused from then on (A3): no clock and no lease decide. All that can
+// refuse the directory comes before the seal: a directory that may not write to the archive ends nobody.
 func (a *Archive) Take(ctx context.Context, start Start) (Term, error) {
 	for range maxTakes {
 		newest, err := a.Newest(ctx)
 		if err != nil {
 			return Term{}, err
 		}
-		if err := start.mayFollow(newest); err != nil {
+		if err := a.mayFollow(ctx, start, newest); err != nil {
 			return Term{}, err
 		}
-		end := start.At
-		if newest.Number > 0 {
-			if end, err = a.seal(ctx, newest); err != nil {
-				return Term{}, err
-			}
-		}
-		if newest.Node == start.Node && !start.At.Covers(end) {
-			if !start.Anyway {
-				return Term{}, fmt.Errorf("%w (term %x)", ErrOldCopy, newest.Number)
-			}
-			// The logs of the directory may have more of one store, and less of the other one.
-			end = earlier(end, start.At)
-		}
-		start.Asked = newest.Number + 1
-		if err := start.Keep(start.Asked); err != nil {
+		at, err := a.end(ctx, newest)
+		if err != nil {
 			return Term{}, err
 		}
-		term, err := a.begin(ctx, newest, end, start)
-		if taken, ok := errors.AsType[*TakenError](err); ok && taken.Term.Node == start.Node {
+		term, err := a.next(ctx, newest, at, start)
+		if err == nil {
+			err = start.Keep()
+		}
+		if err == nil && newest.Number > 0 {
+			term, err = a.sealFor(ctx, newest, at, start)
+		}
+		if err == nil {
+			err = a.create(ctx, term)
+		}
+		if taken, ok := errors.AsType[*TakenError](err); ok && taken.Term.Node == start.Node && start.Asked(taken.Term.Nonce) {
 			continue // the late request of an earlier start of this directory took the term
 		}
-		return term, err
+		if err != nil {
+			return Term{}, err
+		}
+		return term, nil
 	}
 	return Term{}, fmt.Errorf("%w: requests of %d earlier starts arrived late", objects.ErrAway, maxTakes)
 }
 
+// Preview returns the terms that a Take of the directory would end and begin, and changes nothing.
+func (a *Archive) Preview(ctx context.Context, start Start) (p Preview, err error) {
+	if p.Newest, err = a.Newest(ctx); err != nil {
+		return p, err
+	}
+	at, err := a.end(ctx, p.Newest)
+	if err != nil {
+		return p, err
+	}
+	if p.Next, err = a.next(ctx, p.Newest, at, start); err != nil || p.Newest.Number == 0 {
+		return p, err
+	}
+	p.Own, p.Copy = start.wrote(p.Newest), p.Newest.Node == start.Node && !start.wrote(p.Newest)
+	p.Lacks = p.Next.Parent.Term != p.Newest.Number || !p.Next.Parent.stream().Covers(at.end)
+	return p, nil
+}
+
+// Preview is a Take that may follow.
+type Preview struct {
+	// Newest is the term that ends, zero if the archive is empty. Own reports that the directory wrote it, Copy that another copy of
+	// the directory did.
+	Newest    Term
+	Own, Copy bool
+	// Next is the term that begins. Lacks reports that it does not continue with everything that Newest has.
+	Next  Term
+	Lacks bool
+}
+
+// sealFor seals the newest term, and returns the term after it. The writer of the newest term may be faster, and
+// write segments that the directory lacks. So the directory is compared again before each try to write the seal, and never after it.
+func (a *Archive) sealFor(ctx context.Context, newest Term, at edge, start Start) (term Term, err error) {
+	_, err = a.seal(ctx, newest, at, func(there edge) error {
+		term, err = a.next(ctx, newest, there, start)
+		return err
+	})
+	return term, err
+}
+
+// wrote reports whether the directory asked for a term. Another copy of the directory has its node, and terms of its own.
+func (s Start) wrote(term Term) bool { return term.Node == s.Node && s.Asked(term.Nonce) }
+
 // mayFollow decides whether a directory may end the writer of the newest term (A1, A4). Take
 // calls mayFollow before the seal, so that a rehearsal of a restore does not end another writer.
-func (s Start) mayFollow(newest Term) error {
+func (a *Archive) mayFollow(ctx context.Context, s Start, newest Term) error {
 	switch {
+	case s.Anyway && s.Over != nil && newest.Number != *s.Over && !s.wrote(newest):
+		return fmt.Errorf("another process took term %x of the archive in between: run the command again", newest.Number)
 	case s.Anyway:
 		return nil
 	case newest.Number < s.Took:
@@ -150,42 +169,82 @@ func (s Start) mayFollow(newest Term) error {
 		return fmt.Errorf("%w (lineage %s)", ErrOtherLineage, newest.Lineage)
 	case newest.Node != s.Node:
 		return fmt.Errorf("%w (directory %s, term %x)", ErrTakenOver, newest.Node, newest.Number)
-	case newest.Number > s.Asked:
-		return fmt.Errorf("%w: it never asked for term %x", ErrOldCopy, newest.Number)
+	case !s.wrote(newest):
+		return a.parted(ctx, s, newest)
 	}
 	return nil
 }
 
-// begin creates the term after newest. end is the position at which newest ends.
-func (a *Archive) begin(ctx context.Context, newest Term, end stream.Position, start Start) (Term, error) {
+// next returns the term after newest, which ends at a place. It returns ErrOldCopy if the directory lacks writes of its own
+// term, unless an operator has allowed that.
+func (a *Archive) next(ctx context.Context, newest Term, at edge, start Start) (Term, error) {
+	own, end := start.wrote(newest), at.end
+	if own && !start.Anyway {
+		if err := start.original(newest, at); err != nil {
+			return Term{}, err
+		}
+	}
+	if own && !start.At.Covers(end) {
+		if !start.Anyway {
+			return Term{}, start.old(at)
+		}
+		// The logs of the directory may have more of one store, and less of the other one.
+		end = earlier(end, start.At)
+	}
 	term := Term{
-		Format: start.Pair.format(), Number: newest.Number + 1, From: Position(start.At), Lineage: start.Lineage, Node: start.Node,
-		Version: start.Version, DataFormat: start.DataFormat, Nonce: rand.Text(), At: a.now().UTC(), Pair: start.Pair,
+		Number: newest.Number + 1, From: Position(start.At), Lineage: start.Lineage, Node: start.Node,
+		Version: start.Version, DataFormat: start.DataFormat, Nonce: start.Nonce, At: a.now().UTC(), Pair: start.Pair,
 	}
 	switch {
 	case newest.Node != start.Node && start.Pair.reigns(newest.Pair):
 		term.Lineage = newest.Lineage
 		term.Parent, term.From = start.succeed(newest, end)
 	case newest.Number == 0 || newest.Lineage != start.Lineage: // no earlier term has these data
-	case newest.Node == start.Node:
+	case own:
 		// The segments begin with the bytes after the end of the last segment.
 		term.From, term.Parent = Position(end), Parent{newest.Number, Position(end)}
 	case start.Followed.Term > 0 && start.Followed.Term <= newest.Number: // a restore may end in an older term
 		term.Parent = start.Followed
+	case start.Took > 0: // another directory or another copy wrote meanwhile
+		took, at, err := a.took(ctx, start)
+		if err != nil {
+			return Term{}, err
+		}
+		if took.Number > 0 && start.At.Covers(at.end) {
+			term.From, term.Parent = Position(at.end), Parent{took.Number, Position(at.end)}
+		}
 	}
+	return term, term.check()
+}
+
+// took returns the newest term that the directory got, and its end; the zero Term if the archive lacks that term.
+func (a *Archive) took(ctx context.Context, start Start) (Term, edge, error) {
+	term, err := a.Term(ctx, start.Took)
+	if errors.Is(err, objects.ErrNotThere) || err == nil && !start.wrote(term) {
+		return Term{}, edge{}, nil
+	}
+	if err != nil {
+		return Term{}, edge{}, err
+	}
+	at, err := a.end(ctx, term)
+	return term, at, err
+}
+
+// create stores a term.
+func (a *Archive) create(ctx context.Context, term Term) error {
 	text, err := term.encode()
 	if err != nil {
-		return Term{}, err
+		return err
 	}
 	err = a.store.Create(ctx, termName(term.Number), objects.Bytes(text))
 	if _, exists := errors.AsType[*objects.ExistsError](err); exists {
 		other, err := a.Term(ctx, term.Number)
 		if err != nil {
-			return Term{}, err
+			return err
 		}
-		return Term{}, &TakenError{other}
+		return &TakenError{other}
 	}
-	return term, err
+	return err
 }
 
 // succeed returns the parent and the start of the term of a machine that takes the place of the writer of newest, which
@@ -199,42 +258,68 @@ func (s Start) succeed(newest Term, end stream.Position) (Parent, Position) {
 	return Parent{newest.Number, Position(end)}, Position{}
 }
 
-// seal ends a term and returns the position of its end. Another process may have written the seal.
-func (a *Archive) seal(ctx context.Context, term Term) (stream.Position, error) {
+// edge is the end of a term.
+type edge struct {
+	last   uint64 // the number of the last segment or of the seal, 0 for none
+	end    stream.Position
+	at     time.Time // no frame before the end is later
+	sealed bool
+}
+
+// end returns the present end of a term, the zero position for the zero Term.
+func (a *Archive) end(ctx context.Context, term Term) (edge, error) {
+	p := edge{end: term.From.stream(), at: term.At}
+	if term.Number == 0 {
+		return p, nil
+	}
 	last, err := a.lastSegment(ctx, term.Number)
+	if err != nil || last == 0 {
+		return p, err
+	}
+	s, err := a.Segment(ctx, term.Number, last)
+	return edge{last, s.End, s.Last, s.Seal}, err
+}
+
+// Seal ends a term of this process, which writes nothing more. It returns the number of the seal.
+func (a *Archive) Seal(ctx context.Context, term Term) (n uint64, err error) {
+	at, err := a.end(ctx, term)
 	if err != nil {
-		return stream.Position{}, err
+		return 0, err
 	}
-	end := term.From.stream()
-	if last > 0 {
-		s, err := a.Segment(ctx, term.Number, last)
-		if err != nil {
-			return stream.Position{}, err
+	_, err = a.seal(ctx, term, at, func(before edge) error {
+		if n = before.last + 1; before.sealed {
+			n = before.last
 		}
-		if end = s.End; s.Seal {
-			return end, nil
+		return nil
+	})
+	return n, err
+}
+
+// seal ends a term and returns the position of its end. Another process may have written the seal. seal calls may before each try to write
+// the seal, and writes none if may returns an error.
+func (a *Archive) seal(ctx context.Context, term Term, at edge, may func(edge) error) (stream.Position, error) {
+	writer := rand.Text()
+	for {
+		if err := may(at); err != nil || at.sealed {
+			return at.end, err
 		}
-	}
-	// If the writer is faster, its segment has the place of the seal, and the seal gets the next place.
-	for writer := rand.Text(); ; last++ {
-		now := a.now()
+		// If the writer is faster, its segment has the place of the seal, and the seal gets the next place.
+		now, n := a.now(), at.last+1
 		object, err := a.codec.Encode(Segment{Header: Header{
-			Term: term.Number, N: last + 1, First: now, Last: now, Start: end, End: end, Seal: true, Writer: writer,
+			Term: term.Number, N: n, First: now, Last: now, Start: at.end, End: at.end, Seal: true, Writer: writer,
 		}})
 		if err != nil {
-			return stream.Position{}, err
+			return at.end, err
 		}
-		err = a.store.Create(ctx, segmentName(term.Number, last+1), objects.Bytes(object))
+		err = a.store.Create(ctx, segmentName(term.Number, n), objects.Bytes(object))
 		if _, exists := errors.AsType[*objects.ExistsError](err); !exists {
-			return end, err
+			return at.end, err
 		}
-		there, err := a.Segment(ctx, term.Number, last+1)
+		there, err := a.Segment(ctx, term.Number, n)
 		if err != nil {
-			return stream.Position{}, err
+			return at.end, err
 		}
-		if end = there.End; there.Seal {
-			return end, nil
-		}
+		at = edge{n, there.End, there.Last, there.Seal}
 	}
 }
 

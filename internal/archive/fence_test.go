@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -42,8 +43,14 @@ func parent(term uint64, position stream.Position) archive.Parent {
 
 // start returns the start of a directory that asked for every term of a test.
 func start(node string, position stream.Position) archive.Start {
-	return archive.Start{Lineage: "lineage", Node: node, At: position, Version: "v0.1.0", DataFormat: 2, Asked: 1 << 20, Keep: func(uint64) error { return nil }}
+	return archive.Start{
+		Lineage: "lineage", Node: node, At: position, Logs: position, Version: "v0.1.0", DataFormat: 2,
+		Nonce: rand.Text(), Keep: func() error { return nil }, Asked: func(string) bool { return true },
+	}
 }
+
+// never is Start.Asked of a directory that did not ask for the terms of a test.
+func never(string) bool { return false }
 
 // put writes a segment of one byte of each log.
 func put(t *testing.T, w *archive.Writer) error {
@@ -63,6 +70,7 @@ func take(t *testing.T, a *archive.Archive, s archive.Start) archive.Term {
 }
 
 func TestADirectoryTakesTermAfterTerm(t *testing.T) {
+	t.Parallel()
 	store := inMemory(t)
 	a := open(t, store)
 	first := take(t, a, start("node", at(10, 20)))
@@ -99,6 +107,7 @@ func TestADirectoryTakesTermAfterTerm(t *testing.T) {
 }
 
 func TestTheOldWriterIsFenced(t *testing.T) {
+	t.Parallel()
 	a := open(t, inMemory(t))
 	old := a.Writer(take(t, a, start("node", at(0, 0))))
 	require.NoError(t, put(t, old))
@@ -120,6 +129,7 @@ func TestTheOldWriterIsFenced(t *testing.T) {
 // A directory that may not write to the archive is refused before it seals anything: the writer
 // of the production continues.
 func TestADirectoryThatMayNotTakeTheArchiveEndsNobody(t *testing.T) {
+	t.Parallel()
 	a := open(t, inMemory(t))
 	lost := start("node", at(0, 0))
 	lost.Took = 3
@@ -131,7 +141,7 @@ func TestADirectoryThatMayNotTakeTheArchiveEndsNobody(t *testing.T) {
 		archive.ErrOtherLineage: func(s *archive.Start) { s.Lineage = "another" },
 		archive.ErrTakenOver:    func(s *archive.Start) { s.Node = "restored" },
 		archive.ErrTermsLost:    func(s *archive.Start) { s.Took = 2 },
-		archive.ErrOldCopy:      func(s *archive.Start) { s.Asked = 0 }, // a copy from before it asked for term 1
+		archive.ErrOldCopy:      func(s *archive.Start) { s.Asked = never }, // another copy asked for term 1
 	} {
 		s := start("node", at(9, 9))
 		edit(&s)
@@ -160,10 +170,11 @@ func copied(t *testing.T, a *archive.Archive, w *archive.Writer) objects.Store {
 
 // A directory that was restored from a snapshot has less data than the archive.
 func TestAnOldCopyIsRefused(t *testing.T) {
+	t.Parallel()
 	a := open(t, inMemory(t))
 	w := a.Writer(take(t, a, start("node", at(0, 0))))
 	require.NoError(t, put(t, w))
-	for _, position := range []stream.Position{at(0, 0), at(0, 7), at(7, 0)} {
+	for _, position := range []stream.Position{at(0, 0), at(0, 7), at(7, 0), {}} { // without its stores it ends nowhere
 		_, err := a.Take(t.Context(), start("node", position))
 		require.ErrorIs(t, err, archive.ErrOldCopy)
 	}
@@ -176,14 +187,12 @@ func TestAnOldCopyIsRefused(t *testing.T) {
 
 // If the number of a new term were not on the disk, the next start would look like the start of an old copy.
 func TestADirectoryKeepsTheTermThatItAsksFor(t *testing.T) {
+	t.Parallel()
 	store := inMemory(t)
 	a := open(t, store)
 	s := start("node", at(0, 0))
 	full := errors.New("the disk is full")
-	s.Keep = func(asked uint64) error {
-		assert.EqualValues(t, 1, asked)
-		return full
-	}
+	s.Keep = func() error { return full }
 	_, err := a.Take(t.Context(), s)
 	require.ErrorIs(t, err, full)
 	newest, err := a.Newest(t.Context())
@@ -193,6 +202,7 @@ func TestADirectoryKeepsTheTermThatItAsksFor(t *testing.T) {
 
 // A restore to a point in time ends in an older term than the newest one: the directory continues there.
 func TestARestoredDirectoryContinuesAtItsPlace(t *testing.T) {
+	t.Parallel()
 	a := open(t, inMemory(t))
 	take(t, a, start("old", at(4, 4)))
 	for range 2 {
@@ -211,11 +221,14 @@ func TestARestoredDirectoryContinuesAtItsPlace(t *testing.T) {
 		term := take(t, a, taker)
 		assert.Equal(t, want, term.Parent)
 		assert.Equal(t, archive.Position(at(5, 5)), term.From)
-		take(t, a, archive.Start{Lineage: "lineage", Node: "old", At: at(9, 9), DataFormat: 2, Anyway: true, Keep: func(uint64) error { return nil }})
+		old := start("old", at(9, 9))
+		old.Anyway = true
+		take(t, a, old)
 	}
 }
 
 func TestTwoDirectoriesTakeOneTerm(t *testing.T) {
+	t.Parallel()
 	store := inMemory(t)
 	a := open(t, store)
 	take(t, a, start("old", at(0, 0)))
@@ -233,6 +246,7 @@ func TestTwoDirectoriesTakeOneTerm(t *testing.T) {
 // A start asked for a term and died. Its request arrives while the next start of the same
 // directory asks for a term: no process writes to the late term.
 func TestALateRequestOfAnEarlierStart(t *testing.T) {
+	t.Parallel()
 	store := inMemory(t)
 	take(t, open(t, store), start("node", at(0, 0)))
 	racing := &before{Store: store, name: "t/0000000000000002/term.json", do: func() { take(t, open(t, store), start("node", at(3, 3))) }}
@@ -257,6 +271,7 @@ func (b *before) create(name string) {
 
 // The writer writes segments faster than the other process writes the seal, more than once.
 func TestASealGoesBehindTheLastSegment(t *testing.T) {
+	t.Parallel()
 	store := inMemory(t)
 	a := open(t, store)
 	w := a.Writer(take(t, a, start("node", at(0, 0))))
@@ -274,6 +289,7 @@ func TestASealGoesBehindTheLastSegment(t *testing.T) {
 
 // The last segment of a term of any length is found with few lists.
 func TestTheLastSegmentIsFoundWithFewLists(t *testing.T) {
+	t.Parallel()
 	for _, segments := range []int{0, 1, 2, 3, 7, 8, 9, 100, 1000} {
 		store := &counted{Store: inMemory(t)}
 		a := open(t, store)
@@ -292,6 +308,7 @@ func TestTheLastSegmentIsFoundWithFewLists(t *testing.T) {
 }
 
 func TestForeignObjectsAreNamed(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"t/readme", "t/0000000000000001x", "t/000000000000000G/term.json"} {
 		store := inMemory(t)
 		require.NoError(t, store.Create(t.Context(), name, objects.Bytes([]byte("x"))))
@@ -303,6 +320,7 @@ func TestForeignObjectsAreNamed(t *testing.T) {
 
 // A segment that does not begin at the end of the previous segment would leave a hole that no reader notices.
 func TestAWriterRefusesAHole(t *testing.T) {
+	t.Parallel()
 	a := open(t, inMemory(t))
 	w := a.Writer(take(t, a, start("node", at(0, 0))))
 	require.NoError(t, put(t, w))
@@ -319,6 +337,7 @@ func TestAWriterRefusesAHole(t *testing.T) {
 // The object in the writer's place was written by a newer version, or is damaged. The writer has
 // lost the place in any case.
 func TestAnyObjectInTheWritersPlaceIsAFence(t *testing.T) {
+	t.Parallel()
 	store := inMemory(t)
 	a := open(t, store)
 	w := a.Writer(take(t, a, start("node", at(0, 0))))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"fanfare/internal/archive"
 	"fanfare/internal/disk"
+	"fanfare/internal/strictjson"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -72,6 +72,7 @@ func codec(tb testing.TB) *archive.Codec {
 }
 
 func TestTheFormatsOfObjectsArePinned(t *testing.T) {
+	t.Parallel()
 	text, err := archive.EncodeTerm(someTerm())
 	require.NoError(t, err)
 	want := golden(t, "term1.json", text)
@@ -119,6 +120,7 @@ func resealed(object []byte, edit func([]byte) []byte) []byte {
 }
 
 func TestUnknownFormatsAreRefused(t *testing.T) {
+	t.Parallel()
 	newer := func(text []byte) []byte {
 		return bytes.Replace(text, []byte(`"format":1`), []byte(`"format":3,"of_tomorrow":true`), 1)
 	}
@@ -137,6 +139,7 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 }
 
 func TestDamagedSegmentsAreNamed(t *testing.T) {
+	t.Parallel()
 	c := codec(t)
 	object, err := c.Encode(someSegment())
 	require.NoError(t, err)
@@ -170,7 +173,34 @@ func TestDamagedSegmentsAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, "it is segment 2b of term 1a")
 }
 
+// A term and a list of a base decide what a restore reads, so each byte of them counts.
+func TestDamagedTermsAndListsAreNamed(t *testing.T) {
+	t.Parallel()
+	term, err := archive.EncodeTerm(someTerm())
+	require.NoError(t, err)
+	base, err := someBase().Encode()
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		text []byte
+		read func([]byte) error
+	}{
+		"term": {term, func(text []byte) error { _, err := archive.DecodeTerm(text, 0x1a); return err }},
+		"base": {base, func(text []byte) error { _, err := archive.DecodeBase(text, 0x1a, 0x2b); return err }},
+	} {
+		require.NoError(t, c.read(c.text))
+		for i := range c.text {
+			for _, bit := range []byte{1, 2, 4, 16} {
+				damaged := bytes.Clone(c.text)
+				damaged[i] ^= bit
+				require.ErrorContainsf(t, c.read(damaged), " of the archive", "%s, byte %d: %s", name, i, damaged)
+			}
+			require.ErrorContainsf(t, c.read(c.text[:i]), " of the archive", "%s, %d bytes", name, i)
+		}
+	}
+}
+
 func TestSegmentsThatBreakTheRulesAreNotWritten(t *testing.T) {
+	t.Parallel()
 	for name, edit := range map[string]func(*archive.Segment){
 		"too large":   func(s *archive.Segment) { s.Frames = make([]byte, archive.MaxFrames+1) },
 		"term 0":      func(s *archive.Segment) { s.Term = 0 },
@@ -190,12 +220,13 @@ func TestSegmentsThatBreakTheRulesAreNotWritten(t *testing.T) {
 }
 
 func TestListsThatReachOutOfTheDirectoryAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"", ".", "..", "../x", "/etc/passwd", "table/../../x", "table//x", "table/", "a\\b", "queue/000012.log"} {
 		b := someBase()
 		b.Files = append(b.Files, archive.File{Name: name, SHA256: b.Files[0].SHA256})
 		_, err := b.Encode()
 		require.Errorf(t, err, "%q", name)
-		text, err := json.Marshal(b)
+		text, err := strictjson.MarshalSummed(b)
 		require.NoError(t, err)
 		_, err = archive.DecodeBase(text, b.Term, b.First)
 		require.ErrorContainsf(t, err, "damaged", "%q", name)
@@ -205,6 +236,19 @@ func TestListsThatReachOutOfTheDirectoryAreRefused(t *testing.T) {
 		b.Files[0].SHA256 = sum
 		_, err := b.Encode()
 		require.Errorf(t, err, "%q", sum)
+	}
+}
+
+// A restore adds the sizes, and compares the sum with the room on its disk.
+func TestAListWhoseSizesOverflowIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, sizes := range [][2]int64{{1<<63 - 1, 1}, {1 << 60, 1}, {1<<63 - 1, 1<<63 - 1}} {
+		b := someBase()
+		b.Files[0].Bytes, b.Files[1].Bytes, b.Files[2].Bytes = sizes[0], sizes[1], 0
+		text, err := strictjson.MarshalSummed(b)
+		require.NoError(t, err)
+		_, err = archive.DecodeBase(text, b.Term, b.First)
+		require.ErrorContains(t, err, "more than")
 	}
 }
 

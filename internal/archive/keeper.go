@@ -43,7 +43,7 @@ type KeeperConfig struct {
 	FS vfs.FS
 	// Dir is the directory of the checkpoint, on the disk of the data. Only the keeper uses it.
 	Dir string
-	// BaseLog is the number of bytes of log after which a base is made, FANFARE_ARCHIVE_BASE_LOG.
+	// BaseLog is the number of bytes of log after which a base is made.
 	BaseLog int64
 	// Keep is the age up to which a restore can return, FANFARE_ARCHIVE_KEEP.
 	Keep time.Duration
@@ -64,6 +64,7 @@ type Keeper struct {
 	latest  atomic.Pointer[Base] // nil if a base is due at once
 	at      time.Time            // the time of the latest base, at most the present time
 	counted int64                // the archiver's Bytes at the latest base
+	size    int64                // the size of the latest checkpoint, 0 if it is unknown
 	hashes  map[string]File      // the sorted files of the stores; these files never change
 	swept   map[uint64]uint64    // the cutoffs up to which segments are deleted, by their terms
 }
@@ -76,7 +77,8 @@ func NewKeeper(archiver *Archiver, source Source, config KeeperConfig) *Keeper {
 	return &Keeper{
 		KeeperConfig: config, archive: archiver.writer.archive, archiver: archiver, term: archiver.writer.term, source: source,
 		send: rate.NewLimiter(sendRate, chunk), read: rate.NewLimiter(readRate, chunk),
-		waits:  backoff.Exponential{First: 10 * time.Second, Most: time.Hour},
+		// A failed call may need a later segment, so the first wait is ten of them at most.
+		waits:  backoff.Exponential{First: min(10*time.Second, 10*archiver.every), Most: time.Hour},
 		hashes: map[string]File{}, swept: map[uint64]uint64{},
 	}
 }
@@ -159,7 +161,7 @@ func (k *Keeper) due(r Reached) bool {
 // Make makes a base (A5). The list comes last: a base exists only if the archive has everything
 // that a restore with it needs.
 func (k *Keeper) Make(ctx context.Context) (err error) {
-	if err := errors.Join(k.FS.RemoveAll(k.Dir), k.room()); err != nil {
+	if err := errors.Join(k.FS.RemoveAll(k.Dir), k.room(k.size)); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, k.FS.RemoveAll(k.Dir)) }()

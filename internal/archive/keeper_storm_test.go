@@ -18,6 +18,7 @@ import (
 
 	"fanfare/internal/archive"
 	"fanfare/internal/objects"
+	"fanfare/internal/stormtest"
 )
 
 // life is a machine in a storm. A restored machine has the state of its parent at an offset of the
@@ -284,10 +285,11 @@ func (w *tempest) blow() {
 }
 
 func TestBasesAndRetentionInAStorm(t *testing.T) {
+	t.Parallel()
 	var sum tempest
 	seeds := uint64(15)
 	if testing.Short() {
-		seeds = 4
+		seeds = uint64(stormtest.Runs(4))
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

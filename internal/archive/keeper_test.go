@@ -207,6 +207,7 @@ func inOfficeOf(t *testing.T, m *machine, test func(t *testing.T, store objects.
 // A directory that gets an archive makes a base at once. The archive lists the base once it has the stream up to
 // the base's end.
 func TestTheFirstStartMakesABase(t *testing.T) {
+	t.Parallel()
 	m := newMachine()
 	m.during = func() { m.write(100) }
 	inOfficeOf(t, m, func(t *testing.T, store objects.Store, o *office) {
@@ -244,6 +245,7 @@ func TestTheFirstStartMakesABase(t *testing.T) {
 
 // A base is due after BaseLog bytes of log, and after a day. It sends new files only.
 func TestABaseAfterEnoughLogAndAfterADay(t *testing.T) {
+	t.Parallel()
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		sleep(5 * time.Minute)
 		before := names(t, store, "f/")
@@ -266,6 +268,7 @@ func TestABaseAfterEnoughLogAndAfterADay(t *testing.T) {
 // After a gap the earlier base does not lead to the present, so a new base is made. The base begins
 // behind the gap.
 func TestABaseAfterAGap(t *testing.T) {
+	t.Parallel()
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		sleep(5 * time.Minute)
 		o.write(10)
@@ -292,6 +295,7 @@ func TestABaseAfterAGap(t *testing.T) {
 
 // Frames that are dropped during a base make that base useless.
 func TestAGapDuringABase(t *testing.T) {
+	t.Parallel()
 	m := newMachine()
 	m.during = sync.OnceFunc(func() {
 		m.write(20)
@@ -308,6 +312,7 @@ func TestAGapDuringABase(t *testing.T) {
 
 // A base fails, is tried again, and makes no write wait. A warning names the reason and the remedy.
 func TestABaseThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		sleep(5 * time.Minute)
 		o.set(func() { o.fail = fmt.Errorf("link: %w", syscall.ENOSPC) })
@@ -330,6 +335,7 @@ func TestABaseThatFailsIsTriedAgain(t *testing.T) {
 // Another directory takes the archive in the middle of a base. The archive may have had the stream
 // up to the end of the base before that.
 func TestAFenceDuringABaseLeavesNoList(t *testing.T) {
+	t.Parallel()
 	for _, more := range []int{0, 100} {
 		inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 			sleep(5 * time.Minute)
@@ -352,6 +358,7 @@ func TestAFenceDuringABaseLeavesNoList(t *testing.T) {
 
 // A file that is gone when the archive has the stream is sent again, before a list names it.
 func TestAFileThatIsGoneIsSentAgain(t *testing.T) {
+	t.Parallel()
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		synctest.Wait()
 		sent := names(t, store, "f/")
@@ -368,6 +375,7 @@ func TestAFileThatIsGoneIsSentAgain(t *testing.T) {
 // A process that starts continues with the last base, and removes the checkpoint of a process that
 // died.
 func TestAStartContinuesWithTheLastBase(t *testing.T) {
+	t.Parallel()
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		sleep(5 * time.Minute)
 		o.stop()
@@ -396,6 +404,7 @@ func TestAStartContinuesWithTheLastBase(t *testing.T) {
 
 // A large file is sent at a limited rate.
 func TestABaseIsSentSlowly(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, m := inMemory(t), newMachine()
 		m.during = func() { m.put("data/base", "table/999999.sst", string(bytes.Repeat([]byte("x"), 40<<20))) }

@@ -1,8 +1,10 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"fanfare/internal/objects"
@@ -10,7 +12,8 @@ import (
 
 // Line is a history that a restore can follow: a term and its ancestors. An archive has the line of
 // its newest term, and a line for each term after which another directory continued, because the
-// rest of such a term is in no other line. In a pair, a term has a rest only if an operator gave writes up.
+// rest of such a term is in no other line. In a pair, and after an older copy of a directory, a term has a rest only if an operator
+// gave writes up.
 type Line struct {
 	// Term is the last term of the line.
 	Term uint64 `json:"term"`
@@ -29,16 +32,22 @@ type Range struct {
 
 // Lines returns the lines of an archive. The line of the newest term is the last one.
 func (a *Archive) Lines(ctx context.Context, c Catalog) (lines []Line, err error) {
+	return a.lines(ctx, c, nil)
+}
+
+// lines returns the lines of an archive of which some segments are broken.
+func (a *Archive) lines(ctx context.Context, c Catalog, broken []Gap) (lines []Line, err error) {
 	continued := map[uint64]bool{}
 	terms := map[uint64]Term{}
 	for _, term := range c.Terms {
 		terms[term.Number] = term
 		parent := terms[term.Parent.Term]
-		whole := parent.Node == term.Node
-		if !whole && term.Pair.knows(parent.Pair) {
-			if whole, err = a.continues(ctx, term, parent); err != nil {
-				return nil, err
-			}
+		if parent.Number == 0 || parent.Node != term.Node && !term.Pair.knows(parent.Pair) {
+			continue
+		}
+		whole, err := a.continues(ctx, term, parent)
+		if err != nil {
+			return nil, err
 		}
 		if whole {
 			continued[parent.Number] = true
@@ -48,7 +57,7 @@ func (a *Archive) Lines(ctx context.Context, c Catalog) (lines []Line, err error
 		if continued[term.Number] {
 			continue
 		}
-		line, err := a.line(ctx, c, term.Number)
+		line, err := a.line(ctx, c, term.Number, broken)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +81,7 @@ func (a *Archive) continues(ctx context.Context, term, parent Term) (bool, error
 	return term.Parent.stream().Covers(e.End), err
 }
 
-func (a *Archive) line(ctx context.Context, c Catalog, number uint64) (Line, error) {
+func (a *Archive) line(ctx context.Context, c Catalog, number uint64, broken []Gap) (Line, error) {
 	line := Line{Term: number, Ranges: []Range{}, Gaps: []Range{}}
 	chain := c.chain(number)
 	bases, err := a.usable(ctx, c, chain)
@@ -89,6 +98,12 @@ func (a *Archive) line(ctx context.Context, c Catalog, number uint64) (Line, err
 		}
 		gaps = append(gaps, gap)
 	}
+	for _, gap := range broken {
+		if i := slices.IndexFunc(chain, func(l Link) bool { return l.Number == gap.Term }); i >= 0 {
+			gaps = append(gaps, gap)
+		}
+	}
+	slices.SortStableFunc(gaps, func(a, b Gap) int { return cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.N, b.N)) })
 	_, last, err := a.Span(ctx, chain[len(chain)-1])
 	if err != nil {
 		return line, err

@@ -11,8 +11,9 @@ import (
 var planted = flag.Bool("planted", false, "find each planted bug, and do not only look whether it still fits")
 
 func TestEveryPlantedBugIsFound(t *testing.T) {
+	t.Parallel()
 	const (
-		fence, writer           = "internal/archive/fence.go", "internal/archive/writer.go"
+		fence, refusals, writer = "internal/archive/fence.go", "internal/archive/refusals.go", "internal/archive/writer.go"
 		keeper, send, retention = "internal/archive/keeper.go", "internal/archive/send.go", "internal/archive/retention.go"
 	)
 	asHolder := planttest.Edit{File: retention, Old: "		if next.Name != \"\" {", New: "		if next.Name != \"\" && false {"}
@@ -22,31 +23,64 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		also       []planttest.Edit
 	}{
 		"no seal": {
-			planttest.Edit{File: fence, Old: "		if newest.Number > 0 {\n", New: "		if newest.Number > 0 && false {\n"},
+			planttest.Edit{File: fence, Old: "		if err == nil && newest.Number > 0 {\n", New: "		if err == nil && newest.Number > 0 && false {\n"},
 			"TestTheFenceOverAnUnreliableStore", "has no seal", nil,
 		},
 		"the term before the seal": {
-			planttest.Edit{
-				File: fence, Old: "			if end, err = a.seal(ctx, newest); err != nil {\n				return Term{}, err\n			}\n",
-				New: "			defer a.seal(ctx, newest)\n			last, err := a.lastSegment(ctx, newest.Number)\n			if err != nil {\n				return Term{}, err\n			}\n			if s, err := a.Segment(ctx, newest.Number, last); err == nil {\n				end = s.End\n			}\n",
-			},
+			planttest.Edit{File: fence, Old: "			term, err = a.sealFor(ctx, newest, at, start)\n", New: "			defer a.sealFor(ctx, newest, at, start)\n"},
 			"TestTheFenceOverAnUnreliableStore", "Error", nil,
 		},
 		"a seal gives way to a segment": {
-			planttest.Edit{File: fence, Old: "		if end = there.End; there.Seal {", New: "		if end = there.End; there.Seal || true {"},
+			planttest.Edit{File: fence, Old: "		at = edge{n, there.End, there.Last, there.Seal}", New: "		at = edge{n, there.End, there.Last, true}"},
 			"TestASealGoesBehindTheLastSegment", "Error", nil,
 		},
 		"the seal before the right to it": {
-			planttest.Edit{File: fence, Old: "		if err := start.mayFollow(newest); err != nil {", New: "		if newest.Number > 0 {\n			_, _ = a.seal(ctx, newest)\n		}\n		if err := start.mayFollow(newest); err != nil {"},
+			planttest.Edit{File: fence, Old: "		if err := a.mayFollow(ctx, start, newest); err != nil {", New: "		if at, err := a.end(ctx, newest); err == nil && newest.Number > 0 {\n			_, _ = a.seal(ctx, newest, at, func(edge) error { return nil })\n		}\n		if err := a.mayFollow(ctx, start, newest); err != nil {"},
 			"TestADirectoryThatMayNotTakeTheArchiveEndsNobody", "was sealed", nil,
 		},
 		"an old copy writes": {
-			planttest.Edit{File: fence, Old: "newest.Node == start.Node && !start.At.Covers(end)", New: "newest.Node == start.Node && !start.At.Covers(end) && false"},
-			"TestAnOldCopyIsRefused", "old copy", nil,
+			planttest.Edit{File: fence, Old: "own && !start.At.Covers(end)", New: "own && !start.At.Covers(end) && false"},
+			"TestAnOldCopyIsRefused", "another copy", nil,
 		},
-		"a copy forgets what it asked for": {
-			planttest.Edit{File: fence, Old: "	case newest.Number > s.Asked:", New: "	case newest.Number > s.Asked && false:"},
-			"TestADirectoryThatMayNotTakeTheArchiveEndsNobody", "old copy", nil,
+		"a directory without its stores is no old copy": {
+			planttest.Edit{File: fence, Old: "own && !start.At.Covers(end)", New: "own && !start.At.Covers(end) && start.At != (stream.Position{})"},
+			"TestAnOldCopyIsRefused", "another copy", nil,
+		},
+		"an old copy is refused after the seal": {
+			planttest.Edit{File: fence, Old: "			return Term{}, start.old(at)\n", New: "			_, _ = a.seal(ctx, newest, at, func(edge) error { return nil })\n			return Term{}, start.old(at)\n"},
+			"TestARefusedOldCopyEndsNobody", "was sealed", nil,
+		},
+		"a copy that has become old writes the seal": {
+			planttest.Edit{File: fence, Old: "		term, err = a.next(ctx, newest, there, start)\n		return err\n", New: "		term, err = a.next(ctx, newest, at, start)\n		return err\n"},
+			"TestACopyThatBecomesOldDuringItsStartEndsNobody", "Error", nil,
+		},
+		"the term of another copy is a late request": {
+			planttest.Edit{File: fence, Old: "taken.Term.Node == start.Node && start.Asked(taken.Term.Nonce)", New: "taken.Term.Node == start.Node"},
+			"TestTheTermOfAnotherCopyIsNoLateRequest", "Should be true", nil,
+		},
+		"a copy does not know its own terms": {
+			planttest.Edit{File: fence, Old: "	case !s.wrote(newest):", New: "	case !s.wrote(newest) && false:"},
+			"TestADirectoryThatMayNotTakeTheArchiveEndsNobody", "another copy", nil,
+		},
+		"a copy continues the term of another copy": {
+			planttest.Edit{File: fence, Old: "return term.Node == s.Node && s.Asked(term.Nonce) }", New: "return term.Node == s.Node }"},
+			"TestTheFenceOverAnUnreliableStore", "is of another copy", nil,
+		},
+		"a copy of the files takes the archive": {
+			planttest.Edit{File: refusals, Old: "	case s.Likeness == datadir.Copied:\n", New: "	case s.Likeness == datadir.Copied && false:\n"},
+			"TestACopyOfTheFilesIsRefused", "is a copy", nil,
+		},
+		"a cloned disk does not wait": {
+			planttest.Edit{File: refusals, Old: "s.Likeness == datadir.Original || at.sealed", New: "s.Likeness != datadir.Copied || at.sealed"},
+			"TestAClonedDiskWaitsForTheArchive", "Should be true", nil,
+		},
+		"a cloned disk passes over a living writer": {
+			planttest.Edit{File: refusals, Old: "	case *s.Seen != seen:", New: "	case *s.Seen != seen && false:"},
+			"TestAClonedDiskWaitsForTheArchive", "Error", nil,
+		},
+		"a take ends another term than the shown one": {
+			planttest.Edit{File: fence, Old: "	case s.Anyway && s.Over != nil && newest", New: "	case false && s.Over != nil && newest"},
+			"TestATakeEndsOnlyTheTermThatWasShown", "Error", nil,
 		},
 		"an old primary takes the archive back": {
 			planttest.Edit{File: "internal/archive/term.go", Old: "p.knows(writer) && p.Term >= writer.Term", New: "p.knows(writer)"},
@@ -57,7 +91,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestASuccessionWithoutAGap", "Error", nil,
 		},
 		"a late request of an earlier start is somebody else": {
-			planttest.Edit{File: fence, Old: "ok && taken.Term.Node == start.Node", New: "ok && taken.Term.Node == start.Node && false"},
+			planttest.Edit{File: fence, Old: "ok && taken.Term.Node == start.Node &&", New: "ok && false &&"},
 			"TestALateRequestOfAnEarlierStart", "must not start", nil,
 		},
 		"a writer passes a seal": {

@@ -18,6 +18,7 @@ import (
 
 // In two days a machine that makes a base each five hours leaves all objects for the last six hours.
 func TestRetentionLeavesWhatTheKeptTimeNeeds(t *testing.T) {
+	t.Parallel()
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		for range 10 {
 			o.write(baseLog + 10)
@@ -36,6 +37,7 @@ func TestRetentionLeavesWhatTheKeptTimeNeeds(t *testing.T) {
 
 // A file without a list may belong to a base that is being made, so it stays for a day.
 func TestAFileWithoutAListStaysForADay(t *testing.T) {
+	t.Parallel()
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		sleep(2 * time.Hour)
 		require.NoError(t, store.Create(t.Context(), archive.FileName("00ff"), objects.Bytes([]byte("left"))))
@@ -50,6 +52,7 @@ func TestAFileWithoutAListStaysForADay(t *testing.T) {
 // A directory was restored to a time before the newest base of the former directory. The newest base does
 // not help the restored directory, so the base before it stays.
 func TestABranchKeepsTheBaseOfItsOwn(t *testing.T) {
+	t.Parallel()
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		sleep(3 * time.Hour)
 		s := start("copy", tapeAt(0))
@@ -78,6 +81,7 @@ func TestABranchKeepsTheBaseOfItsOwn(t *testing.T) {
 
 // A process that lost the archive deletes nothing, even if it has not noticed the loss.
 func TestOnlyTheHolderOfTheNewestTermDeletes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, m := inMemory(t), newMachine()
 		o := openOffice(t, store, m, start("node", tapeAt(0)))
@@ -99,6 +103,7 @@ func TestOnlyTheHolderOfTheNewestTermDeletes(t *testing.T) {
 
 // The other process takes the archive while the old holder deletes.
 func TestAHolderStopsToDeleteAfterAFence(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &deletions{Store: inMemory(t)}
 		m := newMachine()
@@ -126,6 +131,7 @@ func TestAHolderStopsToDeleteAfterAFence(t *testing.T) {
 
 // A keeper that may not delete still makes bases.
 func TestAStoreThatRefusesDeletionsGetsBases(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &deletions{Store: inMemory(t)}
 		store.set(objects.ErrRefused)
@@ -143,6 +149,7 @@ func TestAStoreThatRefusesDeletionsGetsBases(t *testing.T) {
 
 // The last object of a term stays for ever: it stops a writer that awakes late.
 func TestTheLastObjectOfATermStays(t *testing.T) {
+	t.Parallel()
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		sleep(time.Hour)
 		o.stop()
@@ -174,6 +181,7 @@ func (o *office) office(t *testing.T, store objects.Store, s archive.Start) {
 
 // A crash at each deletion leaves an archive of which each list has everything that it names.
 func TestACrashDuringTheRetention(t *testing.T) {
+	t.Parallel()
 	cut, ended := false, false
 	for crash := 0; !ended; crash++ {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,20 +13,23 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/time/rate"
 
+	"fanfare/internal/disk"
 	"fanfare/internal/objects"
 )
 
 // chunk is the largest number of bytes that are read from a file at once.
 const chunk = 1 << 20
 
-// room returns an error if only a tenth of the disk is free: a checkpoint keeps files that
-// compactions would delete.
-func (k *Keeper) room() error {
-	usage, err := k.FS.GetDiskUsage(k.FS.PathDir(k.Dir))
-	if err == nil && usage.AvailBytes < usage.TotalBytes/10 { // some file systems do not report their usage
-		return errors.New("the last tenth of the disk is not for bases: make room")
+// leastBase is the size that a checkpoint may have on a disk that is nearly full.
+const leastBase = 16 << 20
+
+// room returns an error if the disk is nearly full, and a checkpoint of this size is larger than leastBase: a checkpoint
+// keeps files that compactions would delete.
+func (k *Keeper) room(size int64) error {
+	if size <= leastBase {
+		return nil
 	}
-	return nil
+	return disk.RoomFor(k.FS, k.FS.PathDir(k.Dir), 0) //nolint:wrapcheck // the text names the directory
 }
 
 // files returns the sizes of the files that the archive has, by their hashes.
@@ -48,13 +51,14 @@ func (k *Keeper) sendFiles(ctx context.Context, b *Base) (sent int64, err error)
 	if err != nil {
 		return 0, err
 	}
-	names, err := k.names("")
+	names, left, err := k.names("")
 	if err != nil {
 		return 0, err
 	}
+	k.size = left
 	hashes := map[string]File{}
 	for _, name := range names {
-		if err := k.room(); err != nil {
+		if err := k.room(left); err != nil {
 			return sent, err
 		}
 		f, n, err := k.sendFile(ctx, name, there)
@@ -66,14 +70,14 @@ func (k *Keeper) sendFiles(ctx context.Context, b *Base) (sent int64, err error)
 		}
 		there[f.SHA256] = f.Bytes
 		b.Files = append(b.Files, f)
-		sent += n
+		sent, left = sent+n, left-f.Bytes
 	}
 	k.hashes = hashes // without the files that compactions deleted
 	return sent, nil
 }
 
-// names returns the files of the checkpoint below a directory, with slashes.
-func (k *Keeper) names(dir string) (names []string, err error) {
+// names returns the files of the checkpoint below a directory, with slashes, and the sum of their sizes.
+func (k *Keeper) names(dir string) (names []string, size int64, err error) {
 	list, err := k.FS.List(k.path(dir))
 	slices.Sort(list)
 	for _, name := range list {
@@ -81,18 +85,18 @@ func (k *Keeper) names(dir string) (names []string, err error) {
 		info, statErr := k.FS.Stat(k.path(name))
 		switch {
 		case statErr != nil:
-			return nil, statErr
+			return nil, 0, statErr
 		case info.IsDir():
-			below, err := k.names(name)
+			below, more, err := k.names(name)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
-			names = append(names, below...)
+			names, size = append(names, below...), size+more
 		default:
-			names = append(names, name)
+			names, size = append(names, name), size+info.Size()
 		}
 	}
-	return names, err
+	return names, size, err
 }
 
 func (k *Keeper) path(name string) string { return k.FS.PathJoin(k.Dir, name) }

@@ -2,11 +2,15 @@ package archive_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
+	"maps"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +21,7 @@ import (
 
 	"fanfare/internal/archive"
 	"fanfare/internal/objects"
+	"fanfare/internal/stormtest"
 	"fanfare/internal/stream"
 )
 
@@ -25,7 +30,7 @@ import (
 type unreliable struct {
 	objects.Store
 	mu     sync.Mutex
-	random *rand.Rand
+	random *mathrand.Rand
 	late   sync.WaitGroup
 }
 
@@ -98,32 +103,44 @@ func (u *unreliable) Delete(ctx context.Context, name string) error {
 type node struct {
 	archive *archive.Archive
 	name    string
-	end     stream.Position
-	asked   uint64
+	log     []string        // the writes of the process, by their offset in the log of the queue
+	asked   map[string]bool // the nonces of its terms
 	got     uint64
 	took    []archive.Term
+	ends    map[uint64][]string           // the log of the directory at the end of its process, by the term
 	stored  map[[2]uint64]stream.Position // the ends of the segments that the archive certainly has
 	fenced  []archive.FencedError
 	refused []error
 }
 
+func (n *node) end() stream.Position {
+	return stream.Position{Queue: stream.Place{Offset: uint64(len(n.log))}}
+}
+
+// copied returns a copy of the directory, which differs in nothing that it has stored.
+func (n *node) copied() *node {
+	return &node{archive: n.archive, name: n.name, log: slices.Clone(n.log), asked: maps.Clone(n.asked), got: n.got, stored: map[[2]uint64]stream.Position{}, ends: map[uint64][]string{}}
+}
+
 // life runs one process: it takes a term, and writes until the writer is fenced or ctx ends.
 func (n *node) life(ctx context.Context, anyway bool) {
-	s := archive.Start{Lineage: "lineage", Node: n.name, Took: n.got, Asked: n.asked, At: n.end, DataFormat: 2, Version: "v", Anyway: anyway}
-	s.Keep = func(asked uint64) error {
-		n.asked = asked
+	s := archive.Start{Lineage: "lineage", Node: n.name, Took: n.got, At: n.end(), Logs: n.end(), Nonce: rand.Text(), DataFormat: 2, Version: "v", Anyway: anyway}
+	s.Asked = func(nonce string) bool { return n.asked[nonce] }
+	s.Keep = func() error {
+		n.asked[s.Nonce] = true
 		return nil
 	}
 	var term archive.Term
-	if !n.until(ctx, func() (err error) { s.Asked = n.asked; term, err = n.archive.Take(ctx, s); return err }) {
+	if !n.until(ctx, func() (err error) { term, err = n.archive.Take(ctx, s); return err }) {
 		return
 	}
 	n.got, n.took = term.Number, append(n.took, term)
 	for w := n.archive.Writer(term); ctx.Err() == nil; {
-		now, number := time.Now(), uint64(len(n.stored))
-		s := archive.Segment{Header: archive.Header{First: now, Last: now, Start: w.End(), End: n.end}, Frames: fmt.Append(nil, n.name, number)}
-		s.End.Queue.Offset++
-		n.end = s.End
+		now := time.Now()
+		n.log = append(n.log, rand.Text())
+		n.ends[term.Number] = n.log
+		s := archive.Segment{Header: archive.Header{First: now, Last: now, Start: w.End(), End: n.end()}}
+		s.Frames = []byte(strings.Join(n.log[s.Start.Queue.Offset:], ""))
 		if !n.until(ctx, func() error { return w.Put(ctx, s) }) {
 			return
 		}
@@ -155,27 +172,42 @@ func (n *node) until(ctx context.Context, call func() error) bool {
 // Three directories take the archive from each other, and their processes die. The store loses
 // answers and delays requests. spec/Archive.tla is the model.
 func TestTheFenceOverAnUnreliableStore(t *testing.T) {
-	fences, races, terms := 0, 0, 0
+	t.Parallel()
+	fences, races, terms, copies := 0, 0, 0, 0
 	seeds := uint64(300)
 	if testing.Short() {
-		seeds = 20
+		seeds = uint64(stormtest.Runs(20))
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := inMemory(t)
-				network := &unreliable{Store: store, random: rand.New(rand.NewPCG(seed, 1))}
+				network := &unreliable{Store: store, random: mathrand.New(mathrand.NewPCG(seed, 1))}
 				var nodes []*node
 				var lives sync.WaitGroup
 				for i := range 3 {
-					n := &node{archive: open(t, network), name: fmt.Sprint("node", i), stored: map[[2]uint64]stream.Position{}}
-					nodes = append(nodes, n)
+					n := &node{archive: open(t, network), name: fmt.Sprint("node", i), asked: map[string]bool{}, stored: map[[2]uint64]stream.Position{}, ends: map[uint64][]string{}}
+					live := func(n *node, anyway bool) {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(200+network.draw(2000))*time.Millisecond)
+						defer cancel()
+						n.life(ctx, anyway)
+					}
+					twin := n.copied()
+					nodes = append(nodes, n, twin)
 					lives.Go(func() {
 						for life := range 3 {
-							ctx, cancel := context.WithTimeout(t.Context(), time.Duration(200+network.draw(2000))*time.Millisecond)
-							n.life(ctx, life == 0 || network.draw(2) == 0)
-							cancel()
+							live(n, life == 0 || network.draw(2) == 0)
 						}
+						if network.draw(2) == 0 {
+							return
+						}
+						*twin = *n.copied() // the copy and the original are started at the same time
+						lives.Go(func() {
+							live(twin, network.draw(3) == 0)
+							live(twin, network.draw(3) == 0)
+						})
+						live(n, network.draw(3) == 0)
+						live(n, network.draw(3) == 0)
 					})
 				}
 				lives.Wait()
@@ -187,14 +219,18 @@ func TestTheFenceOverAnUnreliableStore(t *testing.T) {
 						if _, ok := errors.AsType[*archive.TakenError](err); ok {
 							races++
 						} else {
-							assert.ErrorIs(t, err, archive.ErrTakenOver)
+							assert.Truef(t, errors.Is(err, archive.ErrTakenOver) || errors.Is(err, archive.ErrOldCopy), "%v", err)
+						}
+						if errors.Is(err, archive.ErrOldCopy) {
+							copies++
 						}
 					}
 				}
 			})
 		})
 	}
-	t.Logf("%d terms, %d fences, %d races for a term", terms, fences, races)
+	t.Logf("%d terms, %d fences, %d races for a term, %d refused copies", terms, fences, races, copies)
+	assert.GreaterOrEqual(t, copies, int(seeds/8))
 	assert.Greater(t, fences, int(seeds/4))
 	assert.Greater(t, races, int(seeds/4))
 }
@@ -219,17 +255,15 @@ func checkChain(t *testing.T, a *archive.Archive, nodes []*node) int {
 		if held, ok := holder[number]; ok {
 			require.Equal(t, held.Nonce, term.Nonce)
 		}
-		if before.Node != term.Node {
-			require.Zero(t, term.Parent, "no directory of this test was restored")
-		} else {
-			require.Equal(t, number-1, term.Parent.Term)
-			if stream.Position(term.Parent.Position) != end {
-				require.True(t, end.Covers(stream.Position(term.Parent.Position)), "the term continues behind a hole")
-			}
+		if before.Node == term.Node && term.Parent.Term == number-1 {
+			require.True(t, end.Covers(stream.Position(term.Parent.Position)), "the term continues behind a hole")
 		}
 		before, end = term, checkTerm(t, a, term, number < newest.Number)
 	}
 	for _, n := range nodes {
+		for term, log := range n.ends {
+			checkHistory(t, a, term, log)
+		}
 		for key, end := range n.stored {
 			s, err := a.Segment(t.Context(), key[0], key[1])
 			require.NoErrorf(t, err, "%s was answered that segment %x of term %x is stored", n.name, key[1], key[0])
@@ -243,6 +277,29 @@ func checkChain(t *testing.T, a *archive.Archive, nodes []*node) int {
 		}
 	}
 	return int(newest.Number)
+}
+
+// checkHistory checks that the chain of a term has the bytes of the directory that wrote the term, and no byte of a copy of it.
+func checkHistory(t *testing.T, a *archive.Archive, number uint64, log []string) {
+	t.Helper()
+	chain, err := a.Chain(t.Context(), number, 0)
+	require.NoError(t, err)
+	for _, link := range chain {
+		first, last, err := a.Span(t.Context(), link)
+		require.NoError(t, err)
+		for s, err := range a.Segments(t.Context(), link.Number, first, last) {
+			require.NoError(t, err)
+			from, to := s.Start.Queue.Offset, s.End.Queue.Offset
+			if link.Cut {
+				to = min(to, link.Upto.Queue.Offset)
+			}
+			if to > uint64(len(log)) || from >= to {
+				continue // a request of the process took effect after its end
+			}
+			want := strings.Join(log[from:to], "")
+			require.Equalf(t, want, string(s.Frames[:min(len(want), len(s.Frames))]), "segment %x of term %x in the chain of term %x is of another copy", s.N, link.Number, number)
+		}
+	}
 }
 
 // checkTerm checks that the segments of a term come from the term's writer, have no hole, and

@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -79,13 +78,13 @@ func (t Term) encode() ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	return json.Marshal(t)
+	return strictjson.MarshalSummed(t)
 }
 
 // decodeTerm reads the term with a number from the content of its object.
 func decodeTerm(text []byte, number uint64) (t Term, err error) {
 	data := "term " + strconv.FormatUint(number, 16) + " of the archive"
-	if err := readKnown(text, data, termFormat, &t); err != nil {
+	if err := readSummed(text, data, termFormat, &t); err != nil {
 		return Term{}, err
 	}
 	if err := t.check(); err != nil {
@@ -115,20 +114,25 @@ func (t Term) check() error {
 	return nil
 }
 
-// readKnown reads a text of JSON with a member "format". It checks the format before unknown
+// readSummed reads a text of JSON with a member "format" and its own sum. It checks the format before the sum and unknown
 // members, so that the error names a newer format as the reason.
-func readKnown(text []byte, data string, known int, v any) error {
+func readSummed(text []byte, data string, known int, v any) error {
+	if err := checkFormat(text, data, known); err != nil {
+		return err
+	}
+	if err := strictjson.UnmarshalSummed(text, v); err != nil {
+		return fmt.Errorf("%s is damaged: %w", data, err)
+	}
+	return nil
+}
+
+// checkFormat checks the member "format" of a text of JSON.
+func checkFormat(text []byte, data string, known int) error {
 	var form struct {
 		Format int `json:"format"`
 	}
 	if err := strictjson.Unmarshal(text, &form); err != nil {
 		return fmt.Errorf("%s is damaged: it %w", data, err)
 	}
-	if err := disk.CheckFormat(data, strconv.Itoa(form.Format), known); err != nil {
-		return err
-	}
-	if err := strictjson.UnmarshalKnown(text, v); err != nil {
-		return fmt.Errorf("%s is damaged: %w", data, err)
-	}
-	return nil
+	return disk.CheckFormat(data, strconv.Itoa(form.Format), known)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"fanfare/internal/objects"
 	"fanfare/internal/stream"
@@ -18,6 +19,10 @@ type Findings struct {
 	Objects int     `json:"objects"`
 	Bytes   int64   `json:"bytes"`
 	Faults  []Fault `json:"faults"`
+	// Restorable reports whether a restore to the newest state is possible. Lines are the times to which a restore is possible, without
+	// the restores that the faults make impossible.
+	Restorable bool   `json:"restorable"`
+	Lines      []Line `json:"lines"`
 }
 
 // Fault is an object that is damaged or missing.
@@ -36,6 +41,7 @@ type verifier struct {
 	ends    map[uint64]stream.Position // the ends of the terms
 	firsts  map[uint64]uint64          // the numbers of the first segments of the terms
 	catalog Catalog
+	broken  []Gap // the segments that are damaged or missing
 }
 
 // Verify reads the whole archive, compares each object with its hash, and compares the lists, terms
@@ -43,7 +49,7 @@ type verifier struct {
 // The archive may be in use. An error means that the store did not answer.
 func (a *Archive) Verify(ctx context.Context, report func(done, total int64)) (Findings, error) {
 	v := &verifier{Archive: a, report: report, ends: map[uint64]stream.Position{}, firsts: map[uint64]uint64{}}
-	v.Faults = []Fault{}
+	v.Faults, v.Findings.Lines = []Fault{}, []Line{}
 	for object, err := range a.store.List(ctx, "", "") {
 		if err != nil {
 			return v.Findings, err
@@ -65,7 +71,45 @@ func (a *Archive) Verify(ctx context.Context, report func(done, total int64)) (F
 			return v.Findings, err
 		}
 	}
-	return v.Findings, v.files(ctx)
+	if err := v.files(ctx); err != nil {
+		return v.Findings, err
+	}
+	return v.Findings, v.times(ctx)
+}
+
+// times finds the times to which a restore is possible in spite of the faults.
+func (v *verifier) times(ctx context.Context) error {
+	switch {
+	case len(v.catalog.Terms) == 0 && len(v.catalog.Bases) == 0 && len(v.Faults) == 0:
+		v.fault(termsPrefix, "missing: the archive is empty, so nothing can be restored from it: check its address")
+	case len(v.catalog.Bases) == 0:
+		v.fault(basesPrefix, "missing: the archive has no base, so nothing can be restored from it. A running fanfare up makes one")
+	}
+	sound := v.catalog
+	sound.Bases = slices.DeleteFunc(slices.Clone(sound.Bases), v.faulty)
+	if len(sound.Bases) == 0 || len(sound.Terms) == 0 {
+		return nil
+	}
+	lines, err := v.lines(ctx, sound, v.broken)
+	if err != nil {
+		if _, away := damage(0, 0, err); away != nil {
+			return err
+		}
+		v.fault(termName(v.newest), "no restore is certain: %v", err)
+		return nil
+	}
+	v.Findings.Lines = lines
+	if last := lines[len(lines)-1]; len(last.Ranges) > 0 {
+		v.Restorable = len(last.Gaps) == 0 || last.Gaps[len(last.Gaps)-1].From.Before(last.Ranges[len(last.Ranges)-1].From)
+	}
+	return nil
+}
+
+// faulty reports whether a base cannot begin a restore.
+func (v *verifier) faulty(b Base) bool {
+	return slices.ContainsFunc(v.Faults, func(f Fault) bool {
+		return f.Object == BaseName(b.Term, b.First) || slices.ContainsFunc(b.Files, func(file File) bool { return f.Object == FileName(file.SHA256) })
+	})
 }
 
 // fault adds the first fault of an object.
@@ -115,7 +159,7 @@ func (v *verifier) term(ctx context.Context, term Term) error {
 		}
 		v.ends[term.Number], v.firsts[term.Number] = stream.Position{}, first
 	}
-	check := segments{verifier: v, term: term, next: first, sure: first == 1, end: term.From.stream()}
+	check := segments{verifier: v, term: term, next: first, sure: first == 1, end: term.From.stream(), last: term.At}
 	// Only compressed objects are read ahead, because the frames of one segment may take 32 MiB.
 	get := func(ctx context.Context, n uint64) (outcome[[]byte], error) {
 		object, err := objects.Read(ctx, v.store, segmentName(term.Number, n), maxSegmentBytes)
@@ -132,6 +176,11 @@ func (v *verifier) term(ctx context.Context, term Term) error {
 	if !check.sealed && term.Number != v.newest {
 		v.fault(segmentName(term.Number, last+1), "missing: term %x ended without a seal", term.Number)
 	}
+	for _, next := range v.catalog.Terms {
+		if next.Parent.Term == term.Number && !v.ends[term.Number].Covers(next.Parent.stream()) {
+			check.breaks(last+1, "missing: term %x continues behind it", next.Number)
+		}
+	}
 	return nil
 }
 
@@ -143,6 +192,13 @@ type segments struct {
 	end    stream.Position
 	sure   bool // end is the end of the previous segment
 	sealed bool
+	last   time.Time // the time of the last sound segment
+}
+
+// breaks notes that no restore passes over segment n.
+func (c *segments) breaks(n uint64, format string, args ...any) {
+	c.fault(segmentName(c.term.Number, n), format, args...)
+	c.broken = append(c.broken, Gap{Term: c.term.Number, N: n, From: c.last})
 }
 
 func (c *segments) segment(ctx context.Context, o outcome[[]byte]) error {
@@ -153,7 +209,7 @@ func (c *segments) segment(ctx context.Context, o outcome[[]byte]) error {
 		c.sure = false
 		left, err := c.first(ctx, segmentsPrefix(c.term.Number), "")
 		if err == nil && left.Name < name {
-			c.fault(name, "missing")
+			c.breaks(n, "missing")
 		} // else retention deleted the segment during the check
 		return err
 	}
@@ -164,16 +220,16 @@ func (c *segments) segment(ctx context.Context, o outcome[[]byte]) error {
 	}
 	if err != nil {
 		c.sure = false
-		c.fault(name, "%v", err)
+		c.breaks(n, "%v", err)
 		return nil
 	}
 	switch {
 	case c.sealed:
 		c.fault(name, "a segment after the seal of term %x", c.term.Number)
 	case !s.Seal && s.Writer != c.term.Nonce:
-		c.fault(name, "it has another writer than term %x", c.term.Number)
+		c.breaks(n, "it has another writer than term %x", c.term.Number)
 	case c.sure && !s.Gap && s.Start != c.end:
-		c.fault(name, "it begins at %v, and the previous segment ends at %v", s.Start, c.end)
+		c.breaks(n, "it begins at %v, and the previous segment ends at %v", s.Start, c.end)
 	case s.Gap:
 		object, err := c.verifier.first(ctx, gapName(c.term.Number, n), "")
 		if err != nil {
@@ -183,7 +239,7 @@ func (c *segments) segment(ctx context.Context, o outcome[[]byte]) error {
 			c.fault(gapName(c.term.Number, n), "missing: the segment follows a gap")
 		}
 	}
-	c.sure, c.end, c.sealed = true, s.End, c.sealed || s.Seal
+	c.sure, c.end, c.sealed, c.last = true, s.End, c.sealed || s.Seal, s.Last
 	c.ends[c.term.Number] = s.End
 	return nil
 }

@@ -95,6 +95,9 @@ type Archiving struct {
 	archiver atomic.Pointer[archive.Archiver]
 	keeper   atomic.Pointer[archive.Keeper]
 	refused  atomic.Bool
+	// seen is the newest segment of a writer that may still live, at the time seenAt; nil if the directory is surely the writer's.
+	seen   *archive.Seen
+	seenAt time.Time
 }
 
 // Open prepares the archive before Pebble opens the stores. If the archive answers in time and
@@ -129,7 +132,7 @@ func Open(ctx context.Context, cfg Config) (*Archiving, error) {
 		if archive.Refused(err) || ctx.Err() != nil {
 			return nil, err
 		}
-		cfg.Log.Warn("the archive does not answer: the process starts without it, and a loss of this machine would lose the writes since the last segment", zap.Error(err))
+		cfg.Log.Warn("the process starts without the archive, and a loss of this machine would lose the writes since the last segment", zap.Error(err))
 	}
 	return a, a.openStream(stores)
 }
@@ -165,7 +168,13 @@ func (a *Archiving) take(ctx context.Context) error {
 			return err
 		}
 	}
+	if a.seen != nil {
+		if err := backoff.Wait(ctx, time.Until(a.seenAt.Add(archive.Quiet(a.cfg.Every)))); err != nil {
+			return err
+		}
+	}
 	start := a.cfg.State.Start(a.ends, a.cfg.Version, a.cfg.DataFormat)
+	start.Seen = a.seen
 	if a.cfg.Shared != nil {
 		start.Pair = &a.cfg.Shared.Pair
 		if err := a.complete(ctx, start); err != nil {
@@ -173,6 +182,9 @@ func (a *Archiving) take(ctx context.Context) error {
 		}
 	}
 	term, err := a.archive.Take(ctx, start)
+	if unsure, ok := errors.AsType[*archive.UnsureError](err); ok {
+		a.seen, a.seenAt = &unsure.Seen, time.Now()
+	}
 	if err != nil {
 		return err
 	}
@@ -262,8 +274,9 @@ func (a *Archiving) takeLater(ctx context.Context) error {
 	return nil
 }
 
-// Drain writes the rest of the stream. Call Drain after Run has returned without an error, and after the stores are
-// closed. An archive that is away until ctx ends is no error, because the next start hands the rest on.
+// Drain writes the rest of the stream, and seals the term, so that no later start has to ask whether this process lives. Call Drain after Run
+// has returned without an error, and after the stores are closed. An archive that is away until ctx ends is no error, because the next
+// start hands the rest on. The machines of a pair do not seal: the next primary does.
 func (a *Archiving) Drain(ctx context.Context) error {
 	archiver := a.archiver.Load()
 	if archiver == nil {
@@ -279,9 +292,20 @@ func (a *Archiving) Drain(ctx context.Context) error {
 		}
 		// The first segment may be an older part, whose write was interrupted by the stop.
 		if after, _ := archiver.Reached(); after.Next == before.Next || after.End.Covers(a.stream.End()) {
-			return nil
+			break
 		}
 	}
+	if a.cfg.Shared != nil {
+		return nil
+	}
+	n, err := a.archive.Seal(ctx, *a.term)
+	if err == nil {
+		err = a.cfg.State.Sealed(n)
+	}
+	if err != nil {
+		a.cfg.Log.Warn("the term of the archive has no end: after a boot, the next start waits for a minute", zap.Error(err))
+	}
+	return nil
 }
 
 // Close closes the stream, whose spool stays for the next process. The primary of a pair closes its stream itself.

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/archive"
+	"fanfare/internal/stormtest"
 	"fanfare/internal/stream"
 )
 
@@ -35,10 +36,10 @@ func decode(t require.TestingT, text []byte) (frames []stream.Frame) {
 
 func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time
 
-// inBubble runs a test for some seeds.
+// inBubble runs a test for some seeds, for fewer in the inner loop.
 func inBubble(t *testing.T, seeds int, test func(w *world)) {
 	t.Helper()
-	for seed := range seeds {
+	for seed := range stormtest.Runs(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, uint64(seed))
@@ -58,6 +59,7 @@ func inBubble(t *testing.T, seeds int, test func(w *world)) {
 // Whatever happens to the process, its disk's unsynced bytes and the archive: once the archive answers, it
 // has what the directory has.
 func TestAnArchiveHasWhatTheDirectoryHas(t *testing.T) {
+	t.Parallel()
 	seeds := 20
 	if testing.Short() {
 		seeds = 4
@@ -97,6 +99,7 @@ func TestAnArchiveHasWhatTheDirectoryHas(t *testing.T) {
 // Writes never wait for an archive that is away. The frames that the spool has no room for are a
 // gap, which the next base ends.
 func TestAFullSpoolIsAGap(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 6, func(w *world) {
 		w.spool = 100 << 10
 		w.start()
@@ -128,6 +131,7 @@ func TestAFullSpoolIsAGap(t *testing.T) {
 
 // A process without an archive leaves no frames, so the archive needs a base.
 func TestAProcessWithoutAnArchiveMakesAGap(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 4, func(w *world) {
 		w.start()
 		w.write(30)
@@ -158,6 +162,7 @@ func (w *world) copied() (*vfs.MemFS, string) {
 
 // A store that is idle after a write without a sync does not hold up the archive. Pebble writes whole blocks.
 func TestAnUnsyncedWriteReachesTheArchive(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 1, func(w *world) {
 		w.start()
 		pass(5 * time.Minute) // the base is made, which syncs the logs, too
@@ -176,6 +181,7 @@ func TestAnUnsyncedWriteReachesTheArchive(t *testing.T) {
 // A snapshot of the directory must not end the writer of the newer data, also if the archive
 // answers only after the start.
 func TestAnOldCopyIsRefusedAtTheStartAndLater(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 2, func(w *world) {
 		w.start()
 		w.write(20)
@@ -214,6 +220,7 @@ func TestAnOldCopyIsRefusedAtTheStartAndLater(t *testing.T) {
 
 // Two copies of one directory run: the one that starts last ends the other one.
 func TestTheWriterOfAnOlderTermIsStopped(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 1, func(w *world) {
 		w.start()
 		w.write(20)

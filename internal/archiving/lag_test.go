@@ -28,6 +28,7 @@ func (w *world) newest() time.Time {
 // A loss of the machine loses the answered writes of an interval and of one PUT. If a PUT takes longer than the
 // interval, the next PUT begins at its end. The lag is never less than the time that a loss would cost.
 func TestALossCostsAnIntervalAndAPut(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 12, func(w *world) {
 		w.every = []time.Duration{time.Second, 5 * time.Second, time.Minute}[w.rng.IntN(3)]
 		w.start()

@@ -118,6 +118,7 @@ func (w *world) lostFrom(before time.Time) {
 // A segment without frames stands for a time up to which the archive has everything. While frames wait behind the bound, or a gap
 // waits for its place, there is no such time.
 func TestAnIdleSegmentStandsForNoFrameThatWaits(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 8, func(w *world) {
 		var bound atomic.Pointer[stream.Position]
 		gap := w.rng.IntN(2) == 0
@@ -154,6 +155,7 @@ func TestAnIdleSegmentStandsForNoFrameThatWaits(t *testing.T) {
 
 // The archive of a pair stops at its bound, also behind a gap. The frames behind the bound are no lag.
 func TestAnArchiveStopsAtItsBound(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 6, func(w *world) {
 		var bound atomic.Pointer[stream.Position]
 		gap := w.rng.IntN(2) == 0
@@ -197,10 +199,11 @@ func (w *world) followed(from, upto stream.Position) {
 	a, err := archive.New(w.objects.Store, time.Now)
 	require.NoError(w, err)
 	_, err = a.Take(w.Context(), archive.Start{
-		Lineage: "lineage", Node: "old", Keep: func(uint64) error { return nil }, At: from, Pair: &archive.Pair{Lineage: "pair", Term: 1, Disk: "old disk"}, Version: "v", DataFormat: 2,
+		Lineage: "lineage", Node: "old", Nonce: "nonce", Keep: func() error { return nil }, Asked: func(string) bool { return false }, At: from, Pair: &archive.Pair{Lineage: "pair", Term: 1, Disk: "old disk"}, Version: "v", DataFormat: 2,
 	})
 	require.NoError(w, err)
-	state := archive.NewState(w.dir, "pair")
+	state, err := archive.NewState(w.dir, "pair")
+	require.NoError(w, err)
 	state.Disk, state.Followed.Position = "old disk", archive.Position(upto)
 	require.NoError(w, state.Save())
 }
@@ -208,13 +211,14 @@ func (w *world) followed(from, upto stream.Position) {
 // A long tail takes several segments. A restore may end in each of them, but only at a safe point of the primary before, and not
 // between frames of one time: what a start found in the logs has no order.
 func TestARestoreMayEndInsideALongTail(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 2, func(w *world) {
 		const size, pieces = stream.MaxData, 100
 		begin := stream.Position{Queue: stream.Place{Log: 1}, Table: stream.Place{Log: 1}}
 		var frames []stream.Frame
 		safe, at, now := map[stream.Position]bool{}, begin, time.Now().UnixMilli()
 		for i := range pieces {
-			f := stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Time: now + int64(i/2), Log: 1, Offset: uint64(i) * size, Data: make([]byte, size)}
+			f := stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Time: now + int64((i+1)/2), Log: 1, Offset: uint64(i) * size, Data: make([]byte, size)}
 			frames = append(frames, f, stream.SafeAt(at, f.Time)) // the safe point is behind
 			safe[at] = true
 			at = at.After(f)

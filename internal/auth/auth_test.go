@@ -69,6 +69,7 @@ func refused(t *testing.T, err error) {
 }
 
 func TestDevTokenSpeaksForItsUserUntilItEnds(t *testing.T) {
+	t.Parallel()
 	c := newClock()
 	dev, err := auth.NewDev([]byte(secret), c.Now)
 	require.NoError(t, err)
@@ -88,6 +89,7 @@ func TestDevTokenSpeaksForItsUserUntilItEnds(t *testing.T) {
 }
 
 func TestDevRefusesTokensOfOthers(t *testing.T) {
+	t.Parallel()
 	c := newClock()
 	dev, err := auth.NewDev([]byte(secret), c.Now)
 	require.NoError(t, err)
@@ -132,6 +134,7 @@ func TestDevRefusesTokensOfOthers(t *testing.T) {
 }
 
 func TestDevNeedsALongSecret(t *testing.T) {
+	t.Parallel()
 	_, err := auth.NewDev([]byte(secret[:31]), time.Now)
 	assert.Error(t, err, "31 bytes were accepted")
 }
@@ -243,6 +246,7 @@ func (w *world) claims(change map[string]any) jwt.MapClaims {
 }
 
 func TestJWTAcceptsTheIssuersTokens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, token := range map[string]string{
 		"RS256":                  sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil)),
@@ -265,6 +269,7 @@ func TestJWTAcceptsTheIssuersTokens(t *testing.T) {
 }
 
 func TestJWTRefusesEverythingElse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	stranger, _ := rsaKey(t, 2048, "r1")
 	public, err := json.Marshal(w.rsa.PublicKey)
@@ -307,6 +312,7 @@ func TestJWTRefusesEverythingElse(t *testing.T) {
 // A verified token is refused like any other token once the token has expired, or once its key is
 // withdrawn, too old, or replaced by a key with the same id.
 func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
+	t.Parallel()
 	_, renamed := rsaKey(t, 2048, "r2")
 	_, replaced := rsaKey(t, 2048, "r1")
 	for name, end := range map[string]func(w *world){
@@ -338,6 +344,7 @@ func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
 
 // The memory for the tokens of many users stays within the bound.
 func TestVerifiedTokensAreRememberedWithinABound(t *testing.T) {
+	t.Parallel()
 	const most = 8 << 20
 	dev, err := auth.NewDev([]byte(secret), newClock().Now)
 	require.NoError(t, err)
@@ -356,6 +363,7 @@ func TestVerifiedTokensAreRememberedWithinABound(t *testing.T) {
 }
 
 func TestRotatedKeyIsFetchedAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	verify := func(key crypto.Signer, kid string) error {
 		_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, key, kid, w.claims(nil)))
@@ -370,6 +378,7 @@ func TestRotatedKeyIsFetchedAtOnce(t *testing.T) {
 }
 
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	require.NoError(t, w.keys.Ready(t.Context()))
 	token := sign(t, jwt.SigningMethodRS256, w.rsa, "made-up", w.claims(nil))
@@ -391,6 +400,7 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 // fetches the keys, and all other callers get an answer at once. The answer is not a refusal,
 // because the key may be the issuer's newest. A token with a known key needs no fetch.
 func TestUnknownKeysDoNotWaitForAStalledIssuer(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		key, published := rsaKey(t, 2048, "r1")
 		set, err := json.Marshal(map[string]any{"keys": []any{published}})
@@ -444,6 +454,7 @@ func TestUnknownKeysDoNotWaitForAStalledIssuer(t *testing.T) {
 }
 
 func TestKeysSurviveAnOutage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))
 	require.NoError(t, w.keys.Ready(t.Context()))
@@ -460,6 +471,7 @@ func TestKeysSurviveAnOutage(t *testing.T) {
 
 // A withdrawn key must not stay in use in a long outage of the issuer.
 func TestKeysGrowTooOldInALongOutage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	require.NoError(t, w.keys.Ready(t.Context()))
 	verify := func() error {
@@ -478,6 +490,7 @@ func TestKeysGrowTooOldInALongOutage(t *testing.T) {
 }
 
 func TestKeysAreNotTakenFromARedirectWithoutEncryption(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	encrypted := httptest.NewTLSServer(w.Config.Handler)
 	t.Cleanup(encrypted.Close)
@@ -500,6 +513,7 @@ func TestKeysAreNotTakenFromARedirectWithoutEncryption(t *testing.T) {
 }
 
 func TestTenRedirectsAreFollowed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		left, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
@@ -521,6 +535,7 @@ func TestTenRedirectsAreFollowed(t *testing.T) {
 }
 
 func TestNothingIsAcceptedBeforeTheFirstKeys(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.down.Store(true)
 	token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))
@@ -535,6 +550,7 @@ func TestNothingIsAcceptedBeforeTheFirstKeys(t *testing.T) {
 }
 
 func TestUnsoundKeysAreLeftOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	weak, weakJWK := rsaKey(t, 1024, "weak")
 	_, sound := rsaKey(t, 2048, "sound")
@@ -559,6 +575,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestKeysAreRefreshedInTheBackground(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var fetches atomic.Int64
 		client := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
@@ -579,6 +596,7 @@ func TestKeysAreRefreshedInTheBackground(t *testing.T) {
 
 // The name of a service need not have the form of a user id.
 func TestADevTokenOfAServiceHasAnyName(t *testing.T) {
+	t.Parallel()
 	dev, err := auth.NewDev([]byte("0123456789abcdef0123456789abcdef"), time.Now)
 	require.NoError(t, err)
 	const name = "https://backend.example/jobs"
@@ -598,6 +616,7 @@ func TestADevTokenOfAServiceHasAnyName(t *testing.T) {
 }
 
 func TestADevTokenIsValidForASecondToAMonth(t *testing.T) {
+	t.Parallel()
 	dev, err := auth.NewDev([]byte(secret), time.Now)
 	require.NoError(t, err)
 	for _, ttl := range []time.Duration{time.Second, auth.MaxTokenTTL} {

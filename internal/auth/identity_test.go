@@ -43,6 +43,7 @@ func edKey(t *testing.T, kid string) (ed25519.PrivateKey, map[string]any) {
 
 // Each key checks only the algorithms of its type. If the key names an algorithm, the key checks only this algorithm.
 func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	named, namedJWK := rsaKey(t, 2048, "pss")
 	namedJWK["alg"] = "PS384"
@@ -107,6 +108,7 @@ func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 
 // The verifier remembers an Ed25519 token like any other token, and looks its key up each time.
 func TestATokenOfAnyKeyIsRemembered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	key, jwk := edKey(t, "ed")
 	w.publish(jwk)
@@ -126,6 +128,7 @@ func TestATokenOfAnyKeyIsRemembered(t *testing.T) {
 }
 
 func TestTheUserIsTheConfiguredClaim(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	verifier := auth.NewJWT(auth.Rules{Issuer: iss, Audiences: []string{"x", aud}, UserClaim: "https://example.com/user", Scopes: auth.Scopes{Act: "fanfare/act", Delete: "fanfare/remove"}}, w.keys, w.Now)
 	for name, c := range map[string]struct {
@@ -162,6 +165,7 @@ func TestTheUserIsTheConfiguredClaim(t *testing.T) {
 }
 
 func TestTheScopeMakesAService(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	both, service := auth.Identity{User: "ann", Service: "ann"}, auth.Identity{Service: "https://client.example/1 2"}
 	for name, c := range map[string]struct {
@@ -211,6 +215,7 @@ func TestTheScopeMakesAService(t *testing.T) {
 
 // A claim is matched by its exact name, and must occur only once (RFC 7519, section 4).
 func TestOtherNamesOfAClaimAreOtherClaims(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"sub", "exp", "iss", "aud"} {
 		claims := w.claims(nil)
@@ -265,6 +270,7 @@ func discovery(t *testing.T, w *world, status int, document map[string]any) *htt
 }
 
 func TestKeysAreDiscoveredFromTheIssuer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	good := map[string]any{"issuer": "SELF/pool", "jwks_uri": "SELF/keys", "id_token_signing_alg_values_supported": []string{"none"}}
 	with := func(name string, value any) map[string]any {

@@ -1,6 +1,9 @@
 package auth_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -18,6 +21,7 @@ import (
 
 // An unreadable key does not hide a readable key.
 func TestAMalformedKeyLocksNobodyOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, sound := rsaKey(t, 2048, "other")
 	good, err := json.Marshal(sound)
@@ -48,6 +52,7 @@ func TestAMalformedKeyLocksNobodyOut(t *testing.T) {
 // A set with only unsound keys leaves no key for the check of a token. An RSA key with the exponent 1
 // would accept every signature.
 func TestASetOfUnsoundKeysIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	changed := func(jwk map[string]any, names ...string) func(values ...any) map[string]any {
 		return func(values ...any) map[string]any {
@@ -72,6 +77,7 @@ func TestASetOfUnsoundKeysIsRefused(t *testing.T) {
 		"an x of 257 bits":                point(long(256), small),
 		"a y of 257 bits":                 point(small, long(256)),
 		"a point that is not the curve's": point(small, small),
+		"a key of another curve":          p384Key(t),
 	} {
 		w.publish(key)
 		err := auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop()).Ready(t.Context())
@@ -83,9 +89,32 @@ func TestASetOfUnsoundKeysIsRefused(t *testing.T) {
 	}
 }
 
+func p384Key(t *testing.T) map[string]any {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	require.NoError(t, err)
+	point, err := key.PublicKey.Bytes()
+	require.NoError(t, err)
+	return map[string]any{"kty": "EC", "crv": "P-384", "kid": "e",
+		"x": base64.RawURLEncoding.EncodeToString(point[1:49]), "y": base64.RawURLEncoding.EncodeToString(point[49:])}
+}
+
+// No token is checked by a certificate, so a thumbprint that does not fit its key refuses no user.
+func TestCertificatesBesideAKeyAreLeftOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, jwk := rsaKey(t, 2048, "r1")
+	jwk["n"], jwk["x5t"], jwk["x5c"], jwk["x5u"] = b64(w.rsa.N), "bm90IGEgdGh1bWJwcmludA", []string{"AAAA"}, "http://issuer.example/cert"
+	w.publish(jwk)
+	who, err := timeless(w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))))
+	require.NoError(t, err)
+	assert.Equal(t, ann, who)
+}
+
 // The algorithm of a token distinguishes keys with the same id. If the keys also have the same
 // algorithm, each of these keys may check the token.
 func TestKeysWithOneIDAreAllUsable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first, firstJWK := rsaKey(t, 2048, "k")
 	second, secondJWK := rsaKey(t, 2048, "k")
@@ -113,6 +142,7 @@ func TestKeysWithOneIDAreAllUsable(t *testing.T) {
 
 // All readers must understand the header of a token in the same way.
 func TestAHeaderIsReadStrictly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))
 	_, rest, _ := strings.Cut(token, ".")

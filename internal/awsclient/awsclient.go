@@ -49,22 +49,46 @@ const (
 	maxBackoff  = 2 * time.Second
 )
 
+type changeKey struct{}
+
+// With returns a context in which Load applies change to each configuration that it reads. So a test gives each of its
+// processes an AWS of its own, although all processes share one environment.
+func With(ctx context.Context, change func(*aws.Config)) context.Context {
+	return context.WithValue(ctx, changeKey{}, change)
+}
+
 // Load reads the configuration as every AWS tool does, including AWS_ENDPOINT_URL,
 // AWS_REGION and AWS_CA_BUNDLE. The caller's options override the options of Load: for
 // example, config.WithLogger enables the SDK's warnings.
 func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
-	cfg, err := config.LoadDefaultConfig(ctx, append([]func(*config.LoadOptions) error{
+	keys := &renewing{}
+	all := append([]func(*config.LoadOptions) error{
 		// The SDK refuses AWS_CA_BUNDLE if the client is not a BuildableClient. So the
 		// client is wrapped below, after the configuration is loaded.
 		config.WithHTTPClient(newTransport()),
-		config.WithRetryer(newRetryer),
+		config.WithRetryer(func() aws.Retryer { return newRetryer(keys) }),
 		// The SDK would write its own lines to stderr beside the structured log. Every
 		// failure is also returned as an error.
 		config.WithLogger(logging.Nop{}),
-	}, options...)...)
+	}, options...)
+	change, changes := ctx.Value(changeKey{}).(func(*aws.Config))
+	read := func(ctx context.Context) (aws.Config, error) {
+		cfg, err := config.LoadDefaultConfig(ctx, all...)
+		if err == nil && changes {
+			change(&cfg)
+		}
+		return cfg, err
+	}
+	cfg, err := read(ctx)
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("aws configuration: %w", err)
 	}
+	keys.from = cfg.Credentials
+	keys.read = func(ctx context.Context) (aws.CredentialsProvider, error) {
+		again, err := read(ctx)
+		return again.Credentials, err
+	}
+	cfg.Credentials = keys
 	if cfg.Region == "" {
 		return aws.Config{}, errors.New("aws configuration: no region: set AWS_REGION")
 	}
@@ -155,7 +179,7 @@ func newTransport() *awshttp.BuildableClient {
 // The adaptive mode is not used. If some calls of a client are throttled, the adaptive mode delays all
 // calls of the client, so one hot partition slows every user down. Callers that send in bulk slow
 // themselves down instead.
-func newRetryer() aws.Retryer {
+func newRetryer(keys *renewing) aws.Retryer {
 	waits := backoff.Exponential{First: 25 * time.Millisecond, Most: maxBackoff}
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = maxAttempts
@@ -165,6 +189,7 @@ func newRetryer() aws.Retryer {
 		})
 		o.Retryables = append(o.Retryables,
 			retry.IsErrorRetryableFunc(cutReply),
+			keys,
 			// Two concurrent writes changed the same item, and at least one of them was in a transaction.
 			retry.RetryableErrorCode{Codes: map[string]struct{}{"TransactionConflictException": {}}},
 		)

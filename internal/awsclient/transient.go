@@ -90,17 +90,26 @@ func missingCode(code string) bool {
 	return false
 }
 
+// credentialsCode reports whether AWS does not know the credentials of a call, or no longer accepts them.
+func credentialsCode(code string) bool {
+	switch code {
+	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidSecurity",
+		"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId",
+		"InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure":
+		return true
+	}
+	return false
+}
+
 func refusedCode(code string) bool {
 	switch code {
-	case "AccessDenied", "AccessDeniedException", "NotAuthorized", "UnauthorizedOperation", "InvalidSecurity",
-		"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired",
-		"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "InvalidToken",
-		"MissingAuthenticationToken", "MissingAuthenticationTokenException", "IncompleteSignature", "IncompleteSignatureException",
-		"InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed", "OptInRequired":
+	case "AccessDenied", "AccessDeniedException", "NotAuthorized", "UnauthorizedOperation",
+		"RequestExpired", "MissingAuthenticationToken", "MissingAuthenticationTokenException", "IncompleteSignature", "IncompleteSignatureException",
+		"RequestTimeTooSkewed", "OptInRequired":
 		return true
 	}
 	// SQS has two forms of the codes of KMS, such as KmsDisabled and KMS.DisabledException.
-	return missingCode(code) || strings.HasPrefix(code, "Kms") || strings.HasPrefix(code, "KMS")
+	return credentialsCode(code) || missingCode(code) || strings.HasPrefix(code, "Kms") || strings.HasPrefix(code, "KMS")
 }
 
 // refusalKept is the time for which a refusal counts. A message that meets a refusal is

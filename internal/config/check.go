@@ -6,59 +6,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
-	"go.uber.org/zap/zapcore"
+	"fanfare/internal/objects"
 )
 
 // check returns the faults of the values in c for a role.
-func (c Config) check(role Role) []string {
-	var faults []string
-	for _, rule := range []struct {
-		bad   bool
-		fault string
-	}{
-		{c.Engine != EngineEmbedded && c.Engine != EngineAWS, fmt.Sprintf("FANFARE_ENGINE: %q is neither embedded nor aws", c.Engine)},
-		{c.Auth != AuthDev && c.Auth != AuthJWT, fmt.Sprintf("FANFARE_AUTH: %q is neither dev nor jwt", c.Auth)},
-		{!tableName(c.Table), fmt.Sprintf("FANFARE_TABLE: %q is not 3 to 255 of A-Z a-z 0-9 _ - .", c.Table)},
-		{!queuePrefix(c.QueuePrefix), fmt.Sprintf("FANFARE_QUEUE_PREFIX: %q is not 1 to 60 of A-Z a-z 0-9 _ -", c.QueuePrefix)},
-		{!eventsQueue(c.EventsQueue), fmt.Sprintf("FANFARE_EVENTS_QUEUE: %q is not the name of a standard queue: up to 80 of A-Z a-z 0-9 _ -", c.EventsQueue)},
-		{c.ownsQueue(c.EventsQueue), fmt.Sprintf("FANFARE_EVENTS_QUEUE: %q is a queue of Fanfare's own work: name another", c.EventsQueue)},
-		{!address(c.HTTPAddr), fmt.Sprintf("FANFARE_HTTP_ADDR: %q is not HOST:PORT", c.HTTPAddr)},
-		{!address(c.AdminAddr), fmt.Sprintf("FANFARE_ADMIN_ADDR: %q is not HOST:PORT", c.AdminAddr)},
-		{c.MetricsAddr != "" && !address(c.MetricsAddr), fmt.Sprintf("FANFARE_METRICS_ADDR: %q is not HOST:PORT", c.MetricsAddr)},
-		{c.LikeWindow < 10*time.Millisecond || c.LikeWindow > time.Minute, fmt.Sprintf("FANFARE_LIKE_WINDOW: %s is not between 10ms and 1m", c.LikeWindow)},
-		{c.NotifyWindow < 10*time.Millisecond || c.NotifyWindow > time.Minute, fmt.Sprintf("FANFARE_NOTIFY_WINDOW: %s is not between 10ms and 1m", c.NotifyWindow)},
-		{c.NotificationTTL < 816*time.Hour || c.NotificationTTL > 10*365*24*time.Hour, fmt.Sprintf("FANFARE_NOTIFICATION_TTL: %s is not between 816h and 87600h", c.NotificationTTL)},
-		{c.TimelineTTL < time.Minute || c.TimelineTTL > 10*365*24*time.Hour, fmt.Sprintf("FANFARE_TIMELINE_TTL: %s is not between 1m and 87600h", c.TimelineTTL)},
-		{c.FollowersPushed() < 0, fmt.Sprintf("FANFARE_PUSH_LIMIT: %d is negative: 0 is never to pull", c.FollowersPushed())},
-		{c.ActiveDays == 1 || c.ActiveDays < 0 || c.ActiveDays > 3650, fmt.Sprintf("FANFARE_ACTIVE_DAYS: %d is neither 0 (off) nor between 2 and 3650", c.ActiveDays)},
-		{c.MaxFollowing < 0, fmt.Sprintf("FANFARE_MAX_FOLLOWING: %d is negative", c.MaxFollowing)},
-		{c.RequestsPerSecond() < 0 || c.RequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_RATE_LIMIT: %d is not between 0 and 1000000", c.RequestsPerSecond())},
-		{c.ServiceRequestsPerSecond() < 0 || c.ServiceRequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_SERVICE_RATE_LIMIT: %d is not between 0 and 1000000", c.ServiceRequestsPerSecond())},
-		{c.UnitsPerHour() != 0 && (c.UnitsPerHour() < 10_000 || c.UnitsPerHour() > 1_000_000_000_000), fmt.Sprintf("FANFARE_USER_UNITS: %d is neither 0 (no limit) nor between 10000 and 1000000000000: one follow may cause 900, and the canary causes some 4500", c.UnitsPerHour())},
-		{c.Streams < 1, fmt.Sprintf("FANFARE_STREAMS: %d is below 1", c.Streams)},
-		{c.StreamsPerUser < 1, fmt.Sprintf("FANFARE_STREAMS_PER_USER: %d is below 1", c.StreamsPerUser)},
-		{c.StreamPoll < time.Second || c.StreamPoll > 5*time.Minute, fmt.Sprintf("FANFARE_STREAM_POLL: %s is not between 1s and 5m", c.StreamPoll)},
-		{c.LikesTime() < time.Second || c.LikesTime() > time.Hour, fmt.Sprintf("FANFARE_STREAM_LIKES: %s is not between 1s and 1h", c.LikesTime())},
-		{c.DrainTime() < 0 || c.DrainTime() > 5*time.Minute, fmt.Sprintf("FANFARE_DRAIN: %s is not between 0s and 5m", c.DrainTime())},
-		{c.DevAuthOnAWS != "" && c.DevAuthOnAWS != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_ON_AWS: %q is not allow", c.DevAuthOnAWS)},
-		{c.DevAuthPublic != "" && c.DevAuthPublic != "allow", fmt.Sprintf("FANFARE_DEV_AUTH_PUBLIC: %q is not allow", c.DevAuthPublic)},
-		{c.DevSecret != "" && len(c.DevSecret) < 32, fmt.Sprintf("FANFARE_DEV_SECRET has %d bytes, but needs at least 32", len(c.DevSecret))},
-		{slices.Contains(c.JWTAudience, ""), "FANFARE_JWT_AUDIENCE: one of its parts is empty, and a token without an audience would fit: remove the comma"},
-		{!scopeName(c.ServiceScope), fmt.Sprintf("FANFARE_SERVICE_SCOPE: %q is not the name of a scope: use visible ASCII without spaces, quotes and backslashes", c.ServiceScope)},
-		{!scopeName(c.DeleteScope), fmt.Sprintf("FANFARE_DELETE_SCOPE: %q is not the name of a scope: use visible ASCII without spaces, quotes and backslashes", c.DeleteScope)},
-		{c.DeleteScope == c.ServiceScope, fmt.Sprintf("FANFARE_DELETE_SCOPE: %q is FANFARE_SERVICE_SCOPE, too: name another scope, which few tokens get", c.DeleteScope)},
-		{c.JWKSURL != "" && keysFault(c.JWKSURL) != "", "FANFARE_JWKS_URL: " + keysFault(c.JWKSURL)},
-		{c.LogLevel > zapcore.ErrorLevel, fmt.Sprintf("FANFARE_LOG_LEVEL: %q is not debug, info, warn or error", c.LogLevel)},
-	} {
-		if rule.bad {
-			faults = append(faults, rule.fault)
-		}
+func (c Config) check(role Role) (faults []string) {
+	for _, f := range fields() {
+		faults = append(faults, f.faults(&c)...)
 	}
-	faults = append(faults, c.checkArchive()...)
-	faults = append(faults, c.checkPair()...)
-	faults = append(faults, c.checkLists()...)
+	faults = append(faults, c.checkTogether()...)
 	if role == API {
 		faults = append(faults, c.checkPairing()...)
 		faults = append(faults, c.checkAuth()...)
@@ -66,37 +23,59 @@ func (c Config) check(role Role) []string {
 	return faults
 }
 
-func (c Config) checkLists() (faults []string) {
-	if n := len(c.Reactions); n > mostReactions {
-		faults = append(faults, fmt.Sprintf("FANFARE_REACTIONS: %d kinds are more than %d", n, mostReactions))
+// forms returns the checks that need more than a pattern. Each returns the fault of a text, "" for none.
+func forms() map[string]func(string) string {
+	is := func(fits func(string) bool, what string) func(string) string {
+		return func(s string) string {
+			if fits(s) {
+				return ""
+			}
+			return fmt.Sprintf("%q is not %s", s, what)
+		}
+	}
+	return map[string]func(string) string{
+		"address": is(address, "HOST:PORT, such as 127.0.0.1:8080 or :7070"),
+		"peer":    is(hostPort, "the HOST:PORT of the other machine"),
+		"archive": func(s string) string {
+			if _, err := objects.Parse(s); err != nil {
+				return err.Error()
+			}
+			return ""
+		},
+		"audience": func(s string) string {
+			if s == "" {
+				return "one of its parts is empty, and a token without an audience would fit: remove the comma"
+			}
+			return ""
+		},
+		"secret": func(s string) string {
+			if len(s) < 32 {
+				return fmt.Sprintf("it has %d bytes, but needs at least 32", len(s))
+			}
+			return ""
+		},
+		"keys": keysFault, "origin": originFault, "register": registerFault,
+	}
+}
+
+// checkTogether returns the faults of settings that do not fit each other, or a rule that no tag can name.
+func (c Config) checkTogether() (faults []string) {
+	if c.ownsQueue(c.EventsQueue) {
+		faults = append(faults, fmt.Sprintf("FANFARE_EVENTS_QUEUE: %q is a queue of Fanfare's own work: name another", c.EventsQueue))
+	}
+	if c.DeleteScope() == c.ServiceScope {
+		faults = append(faults, fmt.Sprintf("FANFARE_SERVICE_SCOPE: %q is also the scope to delete users, which few tokens get: name another scope", c.ServiceScope))
 	}
 	for i, kind := range c.Reactions {
 		switch {
 		case kind == "count":
 			faults = append(faults, "FANFARE_REACTIONS: count is the path of the counts: name the kind otherwise")
-		case !reaction(kind):
-			faults = append(faults, fmt.Sprintf("FANFARE_REACTIONS: %q is not 1 to 12 of a-z 0-9, a letter first", kind))
-		case kind == "like" || slices.Contains(c.Reactions[:i], kind):
+		case kind == "like" || kind != "" && slices.Contains(c.Reactions[:i], kind):
 			faults = append(faults, fmt.Sprintf("FANFARE_REACTIONS: %s is there already: name each kind once, and like never", kind))
 		}
 	}
-	for _, origin := range c.CORSOrigins {
-		if fault := originFault(origin); fault != "" {
-			faults = append(faults, "FANFARE_CORS_ORIGINS: "+fault)
-		}
-	}
-	for _, name := range c.DevAuthHosts {
-		if !hostName(name) {
-			faults = append(faults, fmt.Sprintf("FANFARE_DEV_AUTH_HOSTS: %q is not the name of a host such as api.internal: write it without a scheme, port and wildcard", name))
-		}
-	}
-	for _, name := range c.CORSHeaders {
-		if !headerName(name) {
-			faults = append(faults, fmt.Sprintf("FANFARE_CORS_HEADERS: %q is not the name of a header", name))
-		}
-		if strings.EqualFold(name, "Fanfare-User") {
-			faults = append(faults, "FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service, which no page may hold: remove it, and call from a backend")
-		}
+	if slices.ContainsFunc(c.CORSHeaders, func(name string) bool { return strings.EqualFold(name, "Fanfare-User") }) {
+		faults = append(faults, "FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service, which no page may hold: remove it, and call from a backend")
 	}
 	return faults
 }
@@ -124,30 +103,10 @@ func (c Config) checkAuth() []string {
 		faults = append(faults, fmt.Sprintf("FANFARE_AUTH: dev gives a token to whoever asks and is refused on %s, which other machines may reach: "+
 			"set it to jwt, set FANFARE_HTTP_ADDR to a loopback address, or FANFARE_DEV_AUTH_PUBLIC=allow for a test system", c.HTTPAddr))
 	}
+	if c.Auth == AuthDev && c.DevAuthPublic != "allow" && len(c.DevAuthHosts) > 0 {
+		faults = append(faults, "FANFARE_DEV_AUTH_HOSTS: other names lead other machines to dev tokens: set FANFARE_AUTH=jwt, or also FANFARE_DEV_AUTH_PUBLIC=allow for a test system")
+	}
 	return faults
-}
-
-// mostReactions is the maximum number of kinds of reaction, and so bounds the size of a post's like count.
-const mostReactions = 16
-
-// reaction reports whether s can be a kind of reaction.
-func reaction(s string) bool {
-	return s != "" && len(s) <= 12 && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
-}
-
-func tableName(s string) bool {
-	return len(s) >= 3 && len(s) <= 255 && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-.") == ""
-}
-
-func queuePrefix(s string) bool { return len(s) >= 1 && len(s) <= 60 && queueName(s) }
-
-// eventsQueue reports whether s can be the name of the events queue; "" means no queue. The
-// name of a FIFO queue, which ends in .fifo, is refused, because the order would slow
-// events down for no benefit.
-func eventsQueue(s string) bool { return len(s) <= 80 && queueName(s) }
-
-func queueName(s string) bool {
-	return strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
 // ownsQueue reports whether s is the name of a topic's queue, or of the queue of its dead letters.
@@ -189,21 +148,4 @@ func keysFault(s string) string {
 		return "it is http, and others on the way could answer with keys of their own: use https, except on a loopback address"
 	}
 	return ""
-}
-
-// scopeName reports whether s can be the name of a scope (RFC 6749, section 3.3).
-func scopeName(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' })
-}
-
-// hostName reports whether s can be the name of a host in a URL.
-func hostName(s string) bool {
-	return s != "" && len(s) <= 253 && !strings.HasPrefix(s, ".") && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
-}
-
-// headerName reports whether s can be the name of a header (RFC 9110, section 5.6.2).
-func headerName(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
-	})
 }

@@ -4,20 +4,14 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
 	"go.uber.org/zap/zapcore"
 )
-
-// prefix begins the name of every setting of Fanfare.
-const prefix = "FANFARE_"
 
 // Engine is the kind of storage and queue.
 type Engine string
@@ -41,163 +35,212 @@ const (
 	AuthJWT Auth = "jwt"
 )
 
-// Config holds the settings of a process. An empty value counts as absent.
-// docs/CONFIGURATION.md has a row for each field.
+// Failover is the way in which a standby becomes the primary.
+type Failover string
+
+// The ways of a failover.
+const (
+	FailoverManual Failover = "manual"
+	FailoverAuto   Failover = "auto"
+)
+
+// Alone is the answer to the question whether a primary without its standby may answer by itself.
+type Alone string
+
+// The answers.
+const (
+	AloneAuto  Alone = "auto"
+	AloneNever Alone = "never"
+)
+
+// Config holds the settings of a process. An empty value counts as absent. The tags and the comment of a field
+// declare its setting: the checks, the table of docs/CONFIGURATION.md, the chart and the comparison of
+// fanfare doctor read them (see Field).
 type Config struct {
-	// Engine keeps the data: embedded (default) or aws.
-	Engine Engine `env:"FANFARE_ENGINE" envDefault:"embedded"`
-	// DataDir is the directory of the embedded engine.
-	DataDir string `env:"FANFARE_DATA_DIR" envDefault:"fanfare-data"`
-	// Archive is the store of the archive of the embedded engine, s3://bucket/prefix or
-	// file:///directory, empty for none.
-	Archive string `env:"FANFARE_ARCHIVE"`
-	// ArchiveEvery is the time between two segments of the archive. The default is 1s.
-	ArchiveEvery *time.Duration `env:"FANFARE_ARCHIVE_EVERY"`
-	// ArchiveKeep is the time for which the archive keeps each past second. The default is 168h.
-	ArchiveKeep *time.Duration `env:"FANFARE_ARCHIVE_KEEP"`
-	// ArchiveBaseLog is the size of the log after which the archive gets its next base. The default is 8GiB.
-	ArchiveBaseLog *Bytes `env:"FANFARE_ARCHIVE_BASE_LOG"`
-	// StreamSpool is the maximum size of the part of the disk that keeps bytes for the archive.
-	// The default is 4GiB.
-	StreamSpool *Bytes `env:"FANFARE_STREAM_SPOOL"`
-	// Peer is the HOST:PORT of the other machine of a pair, empty for none.
-	Peer string `env:"FANFARE_PEER"`
+	// Engine: `embedded` is a data directory of one process (`up`), `aws` is DynamoDB and SQS (`api`, `fanout`,
+	// `likeagg`).
+	Engine Engine `env:"FANFARE_ENGINE" default:"embedded" words:"embedded,aws" chart:"the chart deploys aws" by:"all"`
+	// DataDir is the directory of the embedded engine; `--data-dir`.
+	DataDir string `env:"FANFARE_DATA_DIR" default:"fanfare-data" chart:"it is of the embedded engine" by:"up,token"`
+	// Archive is the place of the archive: `s3://bucket/prefix` or `file:///directory` ([BACKUP.md](BACKUP.md)).
+	// `deploy/cloudformation/archive.yaml` makes a bucket.
+	Archive string `env:"FANFARE_ARCHIVE" form:"archive" engine:"embedded" advice:"use the point-in-time recovery of DynamoDB (docs/BACKUP.md)" by:"up"`
+	// ArchiveEvery is the time between two segments.
+	ArchiveEvery time.Duration `env:"FANFARE_ARCHIVE_EVERY" default:"1s" range:"1s..1m" engine:"embedded" needs:"FANFARE_ARCHIVE" by:"up"`
+	// ArchiveKeep: for how long each past second can be restored.
+	ArchiveKeep time.Duration `env:"FANFARE_ARCHIVE_KEEP" default:"168h" range:"2h..87600h" engine:"embedded" needs:"FANFARE_ARCHIVE" by:"up"`
+	// StreamSpool is disk for bytes that the archive lacks. When it is full, there is a gap.
+	StreamSpool Bytes `env:"FANFARE_STREAM_SPOOL" default:"4GiB" range:"64MiB.." why:"a short outage of the archive would make a gap" engine:"embedded" needs:"FANFARE_ARCHIVE" by:"up"`
+	// Peer: `HOST:PORT` of the other machine of a pair ([ONE_MACHINE.md](ONE_MACHINE.md)).
+	Peer string `env:"FANFARE_PEER" form:"peer" engine:"embedded" by:"up"`
 	// PeerAddr is the address at which this machine listens for the other machine.
-	PeerAddr string `env:"FANFARE_PEER_ADDR"`
-	// PeerCert, PeerKey and PeerCA are the files of this machine's certificate and key, and of the certificate
-	// that signed the certificates of both machines.
-	PeerCert string `env:"FANFARE_PEER_CERT"`
-	PeerKey  string `env:"FANFARE_PEER_KEY"`
-	PeerCA   string `env:"FANFARE_PEER_CA"`
-	// StandbyTimeout is the time after which a write that the standby has not confirmed is refused. The default is 2s.
-	StandbyTimeout *time.Duration `env:"FANFARE_STANDBY_TIMEOUT"`
-	// Lease is the time for which a promise of the standby lets the primary answer reads. The default is 3s.
-	Lease *time.Duration `env:"FANFARE_LEASE"`
-	// SeedRate is the maximum number of bytes a second of a seed. The default is 50MiB.
-	SeedRate *Bytes `env:"FANFARE_SEED_RATE"`
-	// Register is the store with the register of a pair, s3://bucket/prefix; off for none. See RegisterAt for the default.
-	Register string `env:"FANFARE_REGISTER"`
-	// Failover is auto if the standby becomes the primary by itself, or manual. The default is manual.
-	Failover Failover `env:"FANFARE_FAILOVER"`
-	// FailoverAfter is the time without a heartbeat after which a standby becomes the primary. The default is 5s.
-	FailoverAfter *time.Duration `env:"FANFARE_FAILOVER_AFTER"`
-	// Alone is auto if a primary without its standby may answer by itself, or never. The default is auto with a
-	// register, and never without one.
-	Alone Alone `env:"FANFARE_ALONE"`
+	PeerAddr string `env:"FANFARE_PEER_ADDR" form:"address" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	// PeerCert is the file of this machine's certificate; `fanfare pair keys` makes the files.
+	PeerCert string `env:"FANFARE_PEER_CERT" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	// PeerKey is the file of this machine's key.
+	PeerKey string `env:"FANFARE_PEER_KEY" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	// PeerCA is the file of the certificate that signed the certificates of both machines.
+	PeerCA string `env:"FANFARE_PEER_CA" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	// Register: `s3://bucket/prefix` of the pair's register; `off`.
+	Register string `env:"FANFARE_REGISTER" unset:"an archive in 's3://', else none" form:"register" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	// Failover: with `auto` the standby takes over by itself, with a register.
+	Failover Failover `env:"FANFARE_FAILOVER" default:"manual" words:"manual,auto" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	// FailoverAfter is the time without the primary after which a standby with `auto` takes over, the same on both
+	// machines. A write waits for the standby for two fifths of this time, 2s at most. A promise of the standby lets
+	// the primary answer reads for three fifths, 3s at most: the lease.
+	FailoverAfter time.Duration `env:"FANFARE_FAILOVER_AFTER" default:"5s" range:"3s..1h" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	// Alone: whether a primary may answer without its standby.
+	Alone Alone `env:"FANFARE_ALONE" unset:"'auto' with a register, else 'never'" words:"auto,never" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
 	// Table is the name of the DynamoDB table.
-	Table string `env:"FANFARE_TABLE" envDefault:"fanfare"`
-	// QueuePrefix begins the names of the SQS queues.
-	QueuePrefix string `env:"FANFARE_QUEUE_PREFIX" envDefault:"fanfare"`
-	// EventsQueue is the name of an SQS queue that gets events of applied work, empty for none.
-	EventsQueue string `env:"FANFARE_EVENTS_QUEUE"`
-	// HTTPAddr is the address of the API. A program that embeds Fanfare may clear HTTPAddr and AdminAddr after
-	// Load; then the process does not open the address.
-	HTTPAddr string `env:"FANFARE_HTTP_ADDR" envDefault:"127.0.0.1:8080"`
-	// AdminAddr is the address of metrics, profiles and operations. The address needs no token: keep
-	// it off the network.
-	AdminAddr string `env:"FANFARE_ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
-	// MetricsAddr is an additional address with metrics and health, but without operations.
-	// By default there is no such address.
-	MetricsAddr string `env:"FANFARE_METRICS_ADDR"`
-	// Pprof enables profiles on the admin address: on or off (default).
-	Pprof Switch `env:"FANFARE_PPROF" envDefault:"off"`
-	// Console enables a page at the root of the API, on which people use the feed: on or off.
-	// The default is on for embedded, and off for aws.
-	Console *Switch `env:"FANFARE_CONSOLE"`
-	// Auth is dev (default) or jwt. On aws dev is refused, unless DevAuthOnAWS allows it.
-	Auth Auth `env:"FANFARE_AUTH" envDefault:"dev"`
-	// JWTIssuer is, with jwt, the iss that tokens must have.
-	JWTIssuer string `env:"FANFARE_JWT_ISSUER"`
-	// JWTAudience are, with jwt, the accepted audiences, separated by commas. A token must name one of them in
-	// aud (or, for an Amazon Cognito access token, in client_id).
-	JWTAudience []string `env:"FANFARE_JWT_AUDIENCE"`
-	// JWKSURL is, with jwt, the https URL of the issuer's keys. On a loopback address the
-	// URL may be http. Without JWKSURL the issuer's discovery document names the keys.
-	JWKSURL string `env:"FANFARE_JWKS_URL"`
-	// JWTUserClaim is, with jwt, the name of the claim with the user id.
-	JWTUserClaim string `env:"FANFARE_JWT_USER_CLAIM" envDefault:"sub"`
-	// ServiceScope is, with jwt, the scope that lets a token act for any user.
-	ServiceScope string `env:"FANFARE_SERVICE_SCOPE" envDefault:"fanfare:act"`
-	// DeleteScope is, with jwt, the scope that a service also needs to delete a user.
-	DeleteScope string `env:"FANFARE_DELETE_SCOPE" envDefault:"fanfare:delete"`
-	// LikeWindow is the time for which likes of a post are collected before the post's count is written.
-	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" envDefault:"1s"`
-	// Notifications enables notifications of likes, comments, follows and mentions: on or off. The
-	// default is on for embedded, and off for aws.
-	Notifications *Switch `env:"FANFARE_NOTIFICATIONS"`
-	// NotifyWindow is the time for which events about one notification are collected before the
-	// notification is written.
-	NotifyWindow time.Duration `env:"FANFARE_NOTIFY_WINDOW" envDefault:"2s"`
-	// NotificationTTL is the time for which a notification is kept after its last change.
-	NotificationTTL time.Duration `env:"FANFARE_NOTIFICATION_TTL" envDefault:"2160h"`
-	// TimelineTTL is the time for which homes show a post.
-	TimelineTTL time.Duration `env:"FANFARE_TIMELINE_TTL" envDefault:"720h"`
-	// PushLimit is the number of followers above which an author is pulled; with 0 all
-	// authors are pushed. The default is 50,000 on embedded. The default on aws is 0,
-	// because workers of an older version that can only push may be running
-	// (docs/decisions/0022).
-	PushLimit *int64 `env:"FANFARE_PUSH_LIMIT"`
-	// ActiveDays is the number of days for which the edges of a reader are dated ahead, 0 for no dates. Posts
-	// of later days are delivered only after the reader has returned.
-	ActiveDays int `env:"FANFARE_ACTIVE_DAYS" envDefault:"14"`
-	// MaxFollowing is the number of users whom one user may follow; 0 is no limit.
-	MaxFollowing int64 `env:"FANFARE_MAX_FOLLOWING" envDefault:"5000"`
-	// LikesByUser enables the index of a user's likes: on (default) or off. The index costs
-	// one write unit a like.
-	LikesByUser Switch `env:"FANFARE_LIKES_BY_USER" envDefault:"on"`
-	// Reactions are up to 16 kinds of reaction in addition to like, separated by commas. By
-	// default there is only like.
-	Reactions []string `env:"FANFARE_REACTIONS"`
-	// RateLimit is the maximum number of requests of a user in a second; 0 is no limit. The
-	// default is 100, and 0 with dev tokens.
-	RateLimit *int `env:"FANFARE_RATE_LIMIT"`
-	// ServiceRateLimit is the maximum number of requests of a service in a second, for all
-	// its users; 0 is no limit. The default is 1000, and 0 with dev tokens.
-	ServiceRateLimit *int `env:"FANFARE_SERVICE_RATE_LIMIT"`
-	// UserUnits is the maximum number of capacity units that one user's calls cause in an hour, in
-	// all processes; 0 is no limit. The default is 1,000,000 on aws, and 0 on embedded.
-	UserUnits *int64 `env:"FANFARE_USER_UNITS"`
-	// Canary enables the canary, which every 10 seconds posts, reads, likes and counts as its
-	// own users: on or off. The default is off, and on with fanfare up.
-	Canary *Switch `env:"FANFARE_CANARY"`
-	// Auditor enables the auditor, which always checks the stored items against each other with
-	// 1 % of the units of the process: on or off. The default is off, and on with fanfare up.
-	Auditor *Switch `env:"FANFARE_AUDIT"`
-	// Streams is the maximum number of live homes that a process serves at the same time.
-	Streams int `env:"FANFARE_STREAMS" envDefault:"4096"`
-	// StreamsPerUser is the maximum number of live homes of one user that a process serves at the same time.
-	StreamsPerUser int `env:"FANFARE_STREAMS_PER_USER" envDefault:"8"`
-	// StreamPoll is the time between two looks at a live home if there are no hints.
-	StreamPoll time.Duration `env:"FANFARE_STREAM_POLL" envDefault:"60s"`
-	// StreamLikes is the time between two looks at the like counts of a live home. The default is 2s on
-	// embedded, and 60s on aws.
-	StreamLikes *time.Duration `env:"FANFARE_STREAM_LIKES"`
-	// CORSOrigins are the origins whose pages may call the API, separated by commas. By
-	// default there is no such origin.
-	CORSOrigins []string `env:"FANFARE_CORS_ORIGINS"`
-	// CORSHeaders are additional headers that pages of CORSOrigins may send, separated by
-	// commas. Such pages may always send the headers of the API and of tracing.
-	CORSHeaders []string `env:"FANFARE_CORS_HEADERS"`
-	// DevSecret is the secret that signs dev tokens. The embedded engine makes a secret if
-	// DevSecret is absent.
-	DevSecret string `env:"FANFARE_DEV_SECRET"`
-	// DevAuthOnAWS is allow if dev tokens may be used on aws.
-	DevAuthOnAWS string `env:"FANFARE_DEV_AUTH_ON_AWS"`
-	// DevAuthPublic is allow if dev tokens may be used on an address that other machines may
-	// reach.
-	DevAuthPublic string `env:"FANFARE_DEV_AUTH_PUBLIC"`
-	// DevAuthHosts are additional host names, separated by commas, for requests to an API with
-	// dev tokens. Such an API always accepts localhost and IP addresses.
-	DevAuthHosts []string `env:"FANFARE_DEV_AUTH_HOSTS"`
-	// Drain is the time for which an API continues to serve after the request to stop. The default is 0 on
-	// embedded, where no balancer has to notice the stop, and 10s on aws.
-	Drain *time.Duration `env:"FANFARE_DRAIN"`
-	// LogLevel is debug, info (default), warn or error.
-	LogLevel zapcore.Level `env:"FANFARE_LOG_LEVEL" envDefault:"info"`
+	Table string `env:"FANFARE_TABLE" default:"fanfare" pattern:"[A-Za-z0-9_.-]{3,255}" is:"3 to 255 of A-Z a-z 0-9 _ - ." chart:"write aws.table" by:"api,fanout,likeagg,table,reconcile,verify,explain,delivery"`
+	// QueuePrefix is the start of the names of the SQS queues (`fanfare-posts`).
+	QueuePrefix string `env:"FANFARE_QUEUE_PREFIX" default:"fanfare" pattern:"[A-Za-z0-9_-]{1,60}" is:"1 to 60 of A-Z a-z 0-9 _ -" chart:"write aws.queuePrefix" by:"api,fanout,likeagg,queues,dlq,reconcile,verify,explain,delivery"`
+	// EventsQueue is the name of an SQS standard queue, in the region and account of the other queues, that gets
+	// an event for each delivered post, counted like, new follow and notification
+	// ([PRODUCERS.md](PRODUCERS.md#events-for-others)). If the queue does not exist, the start fails; if SQS does
+	// not answer, the start succeeds.
+	EventsQueue string `env:"FANFARE_EVENTS_QUEUE" pattern:"[A-Za-z0-9_-]{1,80}" is:"the name of a standard queue: up to 80 of A-Z a-z 0-9 _ -" by:"fanout,likeagg,up"`
+	// HTTPAddr is the address of the API; `--http`. The default listens on this machine only. `:8080` listens on
+	// all addresses, as a container or a load balancer needs. `replay` calls this address.
+	HTTPAddr string `env:"FANFARE_HTTP_ADDR" default:"127.0.0.1:8080" form:"address" chart:"the Service leads to port 8080" by:"api,up,replay"`
+	// AdminAddr is the address of `/healthz`, `/servez`, `/readyz`, metrics, profiles and operations; `--admin`.
+	// The address needs no token, so keep it off the network; the start logs a warning if other machines may reach
+	// the address. A request whose `Host` is neither an IP address, `localhost` nor the host of this setting gets
+	// 421: a scraper that uses another name needs `FANFARE_METRICS_ADDR`. A redrive or drop of all dead letters of
+	// a topic must have `"all": true`.
+	AdminAddr string `env:"FANFARE_ADMIN_ADDR" default:"127.0.0.1:9090" form:"address" chart:"kubectl port-forward reaches its default, 127.0.0.1:9090" by:"api,fanout,likeagg,up,dlq,reconcile,verify,explain,delivery,health,replay"`
+	// MetricsAddr is one more address of `/metrics`, `/healthz`, `/servez` and `/readyz`, without operations and
+	// profiles, for scrapers and probes on the network: `:9091`. This address accepts any `Host`, and 64
+	// connections at once. The admin address may then stay on loopback.
+	MetricsAddr string `env:"FANFARE_METRICS_ADDR" form:"address" chart:"the probes ask port 9091" by:"api,fanout,likeagg,up"`
+	// Pprof: `on` serves profiles at `/debug/pprof/` of the admin address.
+	Pprof Switch `env:"FANFARE_PPROF" default:"off" by:"api,fanout,likeagg,up"`
+	// Console: `on` serves the console at the root of the API: pages of the home, users, posts and notifications.
+	// With `up`, dev tokens and a loopback address the console also has `/operator`, the page for operators that
+	// every admin address has at its root. With `off` the root redirects to `/docs`.
+	Console Switch `env:"FANFARE_CONSOLE" default:"on" aws:"off" by:"api,up"`
+	// Auth: `jwt` checks the tokens of an issuer; `dev` gives a token to any caller with `Content-Type:
+	// application/json`. On `aws` the start refuses `dev` without `FANFARE_DEV_AUTH_ON_AWS`, on addresses that
+	// other machines can reach without `FANFARE_DEV_AUTH_PUBLIC`. With `dev` the API answers 421 to a request
+	// whose `Host` is neither an IP address, nor `localhost`, nor in `FANFARE_DEV_AUTH_HOSTS`; and, unless
+	// `FANFARE_DEV_AUTH_PUBLIC` is `allow`, to a request with a header of a proxy (`X-Forwarded-*`, `X-Real-IP`,
+	// `Forwarded`, `Via`). A proxy without these headers looks like a local caller: set `jwt` behind each proxy.
+	Auth Auth `env:"FANFARE_AUTH" default:"dev" words:"dev,jwt" chart:"the chart deploys jwt: with dev tokens anyone could be any user" by:"api,up"`
+	// JWTIssuer is the `iss` that tokens must have; needed with `jwt`.
+	JWTIssuer string `env:"FANFARE_JWT_ISSUER" needs:"FANFARE_AUTH=jwt" chart:"write auth.issuer" by:"api,up"`
+	// JWTAudience: values separated by commas; the `aud` of a token, or the `client_id` of a Cognito access token,
+	// must be one of them; needed with `jwt`.
+	JWTAudience []string `env:"FANFARE_JWT_AUDIENCE" form:"audience" needs:"FANFARE_AUTH=jwt" chart:"write auth.audience" by:"api,up"`
+	// JWKSURL is the https URL of the issuer's keys, without credentials. By default the issuer's discovery
+	// document names the keys (`/.well-known/openid-configuration` below `FANFARE_JWT_ISSUER`). `http` is accepted
+	// on a loopback address only; a redirect to `http` is never followed.
+	JWKSURL string `env:"FANFARE_JWKS_URL" form:"keys" needs:"FANFARE_AUTH=jwt" chart:"write auth.jwksUrl" by:"api,up"`
+	// JWTUserClaim: with `jwt`, the claim with the user id; it must be unique, and the user must not be able to
+	// change it.
+	JWTUserClaim string `env:"FANFARE_JWT_USER_CLAIM" default:"sub" by:"api,up"`
+	// ServiceScope is the scope that lets a token act for any user, with `jwt` ([TOKENS.md](TOKENS.md#services)).
+	// To delete a user for whom it acts, or to take a post down, the token also needs the scope with `delete` in
+	// place of the part after the last `:` or `/`: `fanfare:delete`.
+	ServiceScope string `env:"FANFARE_SERVICE_SCOPE" default:"fanfare:act" pattern:"[!#-\\[\\]-~]+" is:"the name of a scope: use visible ASCII without spaces, quotes and backslashes" by:"api,up"`
+	// LikeWindow is the time in which likes of a post are collected before its count is written. Homes share
+	// counts for half of this time, and events about a notification are collected for twice this time, 1m at most.
+	// With a longer window likes cost less, and counts are later.
+	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" default:"1s" range:"10ms..1m" shared:"api,likeagg" by:"api,fanout,likeagg,up"`
+	// Notifications: `on` keeps notifications of likes, comments, follows and mentions
+	// ([decisions/0049](decisions/0049-notifications.md)). A notification costs 2 write units, and 3 for each
+	// later window.
+	Notifications Switch `env:"FANFARE_NOTIFICATIONS" default:"on" aws:"off" shared:"api,fanout,likeagg" by:"api,fanout,likeagg,up"`
+	// NotificationTTL: how long a notification is kept after its last change.
+	NotificationTTL time.Duration `env:"FANFARE_NOTIFICATION_TTL" default:"2160h" range:"816h..87600h" by:"fanout,up"`
+	// TimelineTTL is the time that a post stays in homes. The table stores the value: a process that starts with
+	// another value changes it for all processes, a day later ([decisions/0042](decisions/0042-timeline-ttl.md)).
+	TimelineTTL time.Duration `env:"FANFARE_TIMELINE_TTL" default:"720h" range:"1m..87600h" by:"api,fanout,up,reconcile,verify,explain,delivery"`
+	// PushLimit is the number of followers above which homes merge an author's posts, without delivery; below 80 %
+	// of this number posts are delivered again. 0 is never. On `aws` use 50000, as the stack does, in all
+	// processes ([decisions/0022](decisions/0022-push-limit.md)).
+	PushLimit int64 `env:"FANFARE_PUSH_LIMIT" default:"50000" aws:"0" range:"0.." by:"fanout,up,replay"`
+	// ActiveDays: how many days after the last read of a home its reader gets posts delivered. Fan-out skips
+	// readers who stay away longer, which saves writes; they get the missed posts at the first read. 0 skips no
+	// reader; 1 is refused, because daily readers would return each day. Processes with different values miss no
+	// post ([HYBRID.md](HYBRID.md)).
+	ActiveDays int `env:"FANFARE_ACTIVE_DAYS" default:"14" range:"2..3650" zero:"off" by:"api,fanout,up"`
+	// MaxFollowing is the exact number of users whom one user may follow; one more gets 409 `following-limit`.
+	// Existing follows stay. 0 is no limit.
+	MaxFollowing int64 `env:"FANFARE_MAX_FOLLOWING" default:"5000" range:"0.." by:"api,up"`
+	// LikesByUser: `off` drops the index of likes by user, which costs one write unit for each like. With `off`,
+	// `/v1/users/{id}/likes` is 404, a home page of 20 costs 9.5 read units more, and new likes stay out of the
+	// index.
+	LikesByUser Switch `env:"FANFARE_LIKES_BY_USER" default:"on" shared:"api,likeagg" by:"api,likeagg,up,verify"`
+	// Reactions are the kinds of reaction besides `like`, separated by commas. Homes and views then show the counts
+	// of all kinds, at no further units.
+	Reactions []string `env:"FANFARE_REACTIONS" most:"16" pattern:"[a-z][a-z0-9]{0,11}" is:"1 to 12 of a-z 0-9, a letter first" shared:"api,likeagg" by:"api,likeagg,up,replay"`
+	// RateLimit are the requests of a user to one process in a second; a burst may have ten times as many. A
+	// request counts once more for each full 20 capacity units that it uses or causes: a home of 20 posts counts
+	// two or three times, `source=pull` once more for 20 followees, a post once more for 20 followers. The API
+	// charges units after the answer, so the next request may get 429. A like or an unlike counts five times for
+	// its user, and once for a service. 0 is no limit. A service gets ten times as many for all its users, and
+	// each of its requests counts for its user, too.
+	RateLimit int `env:"FANFARE_RATE_LIMIT" default:"100" dev:"0" range:"0..1000000" by:"api,up"`
+	// UserUnits are the capacity units that one user's posts (with their mentions and texts), follows, unfollows,
+	// comments and renames may cause in an hour, over all processes; another `image_url` of a profile costs as
+	// much as a rename, so give it a URL that lasts; then these calls get 429 until the next hour begins. 0 is no
+	// limit ([decisions/0044](decisions/0044-hour-of-a-user.md)).
+	UserUnits int64 `env:"FANFARE_USER_UNITS" default:"0" aws:"1000000" range:"10000..1000000000000" zero:"no limit" why:"one follow may cause 900, and the canary causes some 4500" by:"api,fanout,up"`
+	// Canary: `on` tests posts, homes, likes and counts every 10 seconds with two users of the canary
+	// ([OPERATIONS.md](OPERATIONS.md#the-canary)). One `api` of a deployment is enough.
+	Canary Switch `env:"FANFARE_CANARY" default:"off" up:"on" chart:"write canary.enabled: one process is enough" by:"api,up"`
+	// Auditor: `on` compares stored items with each other constantly, with 1 % of the units of the process
+	// ([OPERATIONS.md](OPERATIONS.md#verify-and-the-auditor)). One process is enough.
+	Auditor Switch `env:"FANFARE_AUDIT" default:"off" up:"on" chart:"write canary.auditor: one process is enough" by:"all"`
+	// Streams are the live homes (`/v1/home/stream`) that a process serves at once, at most half of the connections
+	// that its descriptors allow; one more gets 503. Raise `ulimit -n` too.
+	Streams int `env:"FANFARE_STREAMS" default:"4096" range:"1.." by:"api,up"`
+	// StreamsPerUser are the live homes of one user that a process serves at once; one more gets 429. Together they
+	// read 100 units a second, and some 1,000 at once; then a new one gets 429, too.
+	StreamsPerUser int `env:"FANFARE_STREAMS_PER_USER" default:"8" range:"1.." by:"api,up"`
+	// CORSOrigins are the origins of web pages that may call the API, separated by commas, in full as browsers send
+	// them: `https://app.example`.
+	CORSOrigins []string `env:"FANFARE_CORS_ORIGINS" form:"origin" pattern:"https?://[a-z0-9.-]+(:[0-9]{1,5})?" by:"api,up"`
+	// CORSHeaders: headers that these pages may send, separated by commas, besides the headers of the API and of
+	// tracing (`traceparent`, `tracestate`, `baggage`, `sentry-trace`).
+	CORSHeaders []string `env:"FANFARE_CORS_HEADERS" pattern:"[A-Za-z0-9!#$%&'*+.^_\\x60|~-]+" is:"the name of a header" needs:"FANFARE_CORS_ORIGINS" by:"api,up"`
+	// DevSecret is the secret that signs dev tokens, at least 32 bytes. On `aws` every `api` needs the same
+	// secret; the embedded engine makes a secret.
+	DevSecret string `env:"FANFARE_DEV_SECRET" form:"secret" secret:"yes" needs:"FANFARE_AUTH=dev" by:"api,up,token"`
+	// DevAuthOnAWS: `allow` permits dev tokens on `aws`, for a test system.
+	DevAuthOnAWS string `env:"FANFARE_DEV_AUTH_ON_AWS" words:"allow" needs:"FANFARE_AUTH=dev" by:"api"`
+	// DevAuthPublic: `allow` permits dev tokens if `FANFARE_HTTP_ADDR` is not a loopback address, and for requests
+	// through a proxy, for a test system: any caller can be any user.
+	DevAuthPublic string `env:"FANFARE_DEV_AUTH_PUBLIC" words:"allow" needs:"FANFARE_AUTH=dev" by:"api,up"`
+	// DevAuthHosts: names, separated by commas, by which requests may call an API with dev tokens besides
+	// `localhost` and IP addresses: `api.internal`. It needs `FANFARE_DEV_AUTH_PUBLIC`, because another name means
+	// other machines. Any other `Host` gets 421, because a web page can point its own name to the address of the
+	// API.
+	DevAuthHosts []string `env:"FANFARE_DEV_AUTH_HOSTS" pattern:"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,252}" is:"the name of a host such as api.internal: write it without a scheme, port and wildcard" needs:"FANFARE_AUTH=dev" by:"api,up"`
+	// Drain is the time for which a process still serves after a stop request. Meanwhile `/servez` is 503, so a
+	// load balancer sends new connections elsewhere: use more time than the balancer needs to notice
+	// ([OPERATIONS.md](OPERATIONS.md#probes-and-stops)). `fanout` and `likeagg` stop at once.
+	Drain time.Duration `env:"FANFARE_DRAIN" default:"0s" aws:"10s" range:"0s..5m" chart:"write drainSeconds, which sets the grace of the pods too" by:"api,up"`
+	// LogLevel: `debug`, `info`, `warn` or `error`.
+	LogLevel zapcore.Level `env:"FANFARE_LOG_LEVEL" default:"info" words:"debug,info,warn,error" by:"api,fanout,likeagg,up"`
+
+	// Lease is the time for which a promise of the standby lets the primary answer reads, and StandbyTimeout is the
+	// time after which a write that the standby has not confirmed is refused. Both follow FailoverAfter.
+	Lease, StandbyTimeout time.Duration
+
+	// set has the names of the settings that the environment sets.
+	set map[string]bool
 }
 
 // Switch is on or off.
 type Switch bool
+
+func (s Switch) String() string {
+	if s {
+		return "on"
+	}
+	return "off"
+}
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Switch) UnmarshalText(text []byte) error {
@@ -215,9 +258,20 @@ func (s *Switch) UnmarshalText(text []byte) error {
 // Bytes is a number of bytes.
 type Bytes int64
 
+func (b Bytes) String() string {
+	number, unit := int64(b)>>10, 0
+	for ; number != 0 && number%1024 == 0 && unit < len(sizes())-1; unit++ {
+		number /= 1024
+	}
+	return strconv.FormatInt(number, 10) + sizes()[unit]
+}
+
+// sizes returns the units of a size, each with 1,024 of the unit before it.
+func sizes() []string { return []string{"KiB", "MiB", "GiB", "TiB"} }
+
 // UnmarshalText implements encoding.TextUnmarshaler. The text is a whole number with a unit, such as 512MiB.
 func (b *Bytes) UnmarshalText(text []byte) error {
-	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
+	for i, unit := range sizes() {
 		number, has := strings.CutSuffix(string(text), unit)
 		if !has {
 			continue
@@ -256,146 +310,4 @@ func (e *Error) In(variables ...string) bool {
 			return strings.HasPrefix(fault, v+":") || strings.HasPrefix(fault, v+" is missing")
 		})
 	})
-}
-
-// Names returns the names of all variables in sorted order.
-func Names() []string {
-	var names []string
-	for field := range reflect.TypeFor[Config]().Fields() {
-		names = append(names, field.Tag.Get("env"))
-	}
-	slices.Sort(names)
-	return names
-}
-
-// Load reads environ (as os.Environ returns it) for a role. An error of Load is an *Error, and
-// then the configuration has all values that could be read, for a command that only shows them.
-func Load(environ []string, role Role) (Config, error) {
-	vars := map[string]string{}
-	var faults []string
-	names, foreign := Names(), FromPlatform(environ)
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, prefix) {
-			continue
-		}
-		if !slices.Contains(names, name) {
-			if !slices.Contains(foreign, name) {
-				faults = append(faults, unknown(name, names))
-			}
-			continue
-		}
-		if value != "" {
-			vars[name] = value
-		}
-	}
-	faults = append(faults, removeUnclean(vars)...)
-	c, bad, err := parse(vars)
-	if len(bad) > 0 { // bad values get their defaults, so that check finds all other faults
-		faults = append(faults, bad...)
-		c, _, err = parse(vars)
-	}
-	if err != nil {
-		return Config{}, fmt.Errorf("environment: %w", err)
-	}
-	faults = append(faults, c.check(role)...)
-	if c.Engine == EngineAWS || c.EventsQueue != "" || strings.HasPrefix(c.Archive, "s3:") || strings.HasPrefix(c.Register, "s3:") {
-		faults = append(faults, uncleanAWS(environ)...)
-	}
-	if len(faults) > 0 {
-		slices.Sort(faults)
-		return c, &Error{faults}
-	}
-	return c, nil
-}
-
-func parsers() map[reflect.Type]env.ParserFunc {
-	return map[reflect.Type]env.ParserFunc{
-		reflect.TypeFor[[]string](): func(v string) (any, error) {
-			var out []string
-			for part := range strings.SplitSeq(v, ",") {
-				out = append(out, strings.TrimSpace(part))
-			}
-			return out, nil
-		},
-	}
-}
-
-// parse reads vars. It returns each value of a wrong type in bad, and removes the value from vars.
-func parse(vars map[string]string) (c Config, bad []string, err error) {
-	err = env.ParseWithOptions(&c, env.Options{Environment: vars, FuncMap: parsers()})
-	all, ok := errors.AsType[env.AggregateError](err)
-	if !ok {
-		return c, nil, err
-	}
-	for _, e := range all.Errors {
-		fault, ok := errors.AsType[env.ParseError](e)
-		if !ok {
-			return c, nil, err
-		}
-		field, ok := reflect.TypeFor[Config]().FieldByName(fault.Name) // the fault has only the name of the field
-		if !ok {
-			return c, nil, err
-		}
-		name := field.Tag.Get("env")
-		bad = append(bad, fmt.Sprintf("%s: %q is not %s", name, vars[name], expected(field.Type, vars[name])))
-		delete(vars, name)
-	}
-	return c, bad, nil
-}
-
-// expected describes the values of a type, for the fault of a value of a wrong type.
-func expected(t reflect.Type, value string) string {
-	switch t {
-	case reflect.TypeFor[time.Duration](), reflect.TypeFor[*time.Duration]():
-		return "a duration such as 1s or 720h"
-	case reflect.TypeFor[Switch](), reflect.TypeFor[*Switch]():
-		switch strings.ToLower(value) {
-		case "true":
-			return "on or off: write on, which YAML keeps in quotes only ('on')"
-		case "false":
-			return "on or off: write off, which YAML keeps in quotes only ('off')"
-		}
-		return "on or off"
-	case reflect.TypeFor[*Bytes]():
-		return "a size such as 512MiB or 8GiB"
-	case reflect.TypeFor[zapcore.Level]():
-		return "debug, info, warn or error"
-	default:
-		return "a whole number"
-	}
-}
-
-// unknown returns the fault of an unknown name, and suggests the most similar name.
-func unknown(name string, names []string) string {
-	best, distance := "", 4
-	for _, n := range names {
-		if d := editDistance(name, n); d < distance {
-			best, distance = n, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("%s is unknown: did you mean %s?", name, best)
-	}
-	return name + " is unknown: remove it"
-}
-
-// editDistance returns the number of single-byte changes that turn a into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -16,39 +17,15 @@ type Contradiction struct {
 
 // Contradictions returns the contradictions in c.
 func (c Config) Contradictions() []Contradiction {
-	var out []Contradiction
+	out := c.useless()
 	for _, rule := range []struct {
 		bad        bool
 		says, mend string
 		fatal      bool
 	}{
 		{
-			c.Auth == AuthDev && c.JWTIssuer+strings.Join(c.JWTAudience, "")+c.JWKSURL != "",
-			"FANFARE_JWT_ISSUER, FANFARE_JWT_AUDIENCE and FANFARE_JWKS_URL have no effect with FANFARE_AUTH=dev", "set FANFARE_AUTH=jwt, or remove them", false,
-		},
-		{
-			c.Auth == AuthJWT && c.DevSecret+c.DevAuthOnAWS+c.DevAuthPublic+strings.Join(c.DevAuthHosts, "") != "",
-			"FANFARE_DEV_SECRET, FANFARE_DEV_AUTH_ON_AWS, FANFARE_DEV_AUTH_PUBLIC and FANFARE_DEV_AUTH_HOSTS have no effect with FANFARE_AUTH=jwt", "remove them", false,
-		},
-		{
 			c.Auth == AuthDev && (c.DevAuthOnAWS != "" || c.DevAuthPublic != ""),
 			"anyone who reaches the API can be any user, because dev tokens are allowed on aws or on a public address", "set FANFARE_AUTH=jwt outside of tests", false,
-		},
-		{
-			len(c.CORSHeaders) > 0 && len(c.CORSOrigins) == 0,
-			"FANFARE_CORS_HEADERS has no effect without FANFARE_CORS_ORIGINS", "name the origins, or remove it", false,
-		},
-		{
-			c.Archive == "" && len(c.besideArchive()) > 0,
-			strings.Join(c.besideArchive(), ", ") + " have no effect without FANFARE_ARCHIVE", "set FANFARE_ARCHIVE, or remove them", false,
-		},
-		{
-			!c.HasPair() && len(c.ofPair()) > 0,
-			strings.Join(c.ofPair(), ", ") + " have no effect without FANFARE_PEER", "set FANFARE_PEER, or remove them", false,
-		},
-		{
-			c.HasPair() && c.FailoverAfter != nil && c.Failover != FailoverAuto,
-			"FANFARE_FAILOVER_AFTER has no effect with FANFARE_FAILOVER=manual", "set FANFARE_FAILOVER=auto, or remove it", false,
 		},
 		{
 			c.StreamsPerUser > c.Streams,
@@ -71,6 +48,39 @@ func (c Config) Contradictions() []Contradiction {
 		}
 	}
 	return out
+}
+
+// useless returns the contradictions of the settings that have no effect, because another setting is absent or has another value.
+func (c Config) useless() (out []Contradiction) {
+	idle := map[string][]string{} // the settings without an effect, by their need
+	var needs []string
+	for _, f := range fields() {
+		if f.Needs == "" || !c.set[f.Name] || c.meets(f.Needs) {
+			continue
+		}
+		if idle[f.Needs] == nil {
+			needs = append(needs, f.Needs)
+		}
+		idle[f.Needs] = append(idle[f.Needs], f.Name)
+	}
+	for _, need := range needs {
+		have, them := "has", "it"
+		if len(idle[need]) > 1 {
+			have, them = "have", "them"
+		}
+		out = append(out, Contradiction{
+			Says: fmt.Sprintf("%s %s no effect without %s", strings.Join(idle[need], ", "), have, need), Mend: fmt.Sprintf("set %s, or remove %s", need, them),
+		})
+	}
+	return out
+}
+
+// meets reports whether a setting that another setting needs has a value, or the value that the other setting needs.
+func (c Config) meets(need string) bool {
+	name, value, exact := strings.Cut(need, "=")
+	return slices.ContainsFunc(fields(), func(f Field) bool {
+		return f.Name == name && (!exact && f.text(c) != "" || exact && f.text(c) == value)
+	})
 }
 
 // sameAddress reports whether two listeners with the addresses a and b would conflict.

@@ -18,10 +18,10 @@ func TestContradictionsAreNamed(t *testing.T) {
 	}{
 		"none":                      {},
 		"none with jwt":             {env: jwt},
-		"an issuer for dev tokens":  {[]string{"FANFARE_JWT_ISSUER=i"}, "no effect with FANFARE_AUTH=dev", false},
-		"a dev secret with jwt":     {append(jwt, "FANFARE_DEV_SECRET=0123456789012345678901234567890123456789"), "no effect with FANFARE_AUTH=jwt", false},
+		"an issuer for dev tokens":  {[]string{"FANFARE_JWT_ISSUER=i"}, "FANFARE_JWT_ISSUER has no effect without FANFARE_AUTH=jwt", false},
+		"a dev secret with jwt":     {append(jwt, "FANFARE_DEV_SECRET=0123456789012345678901234567890123456789"), "FANFARE_DEV_SECRET has no effect without FANFARE_AUTH=dev", false},
 		"public dev tokens":         {[]string{"FANFARE_DEV_AUTH_PUBLIC=allow"}, "anyone who reaches the API", false},
-		"a spool without archive":   {[]string{"FANFARE_STREAM_SPOOL=1GiB"}, "FANFARE_STREAM_SPOOL have no effect without FANFARE_ARCHIVE", false},
+		"a spool without archive":   {[]string{"FANFARE_STREAM_SPOOL=1GiB"}, "FANFARE_STREAM_SPOOL has no effect without FANFARE_ARCHIVE", false},
 		"headers without origins":   {[]string{"FANFARE_CORS_HEADERS=x-a"}, "without FANFARE_CORS_ORIGINS", false},
 		"more streams of one user":  {[]string{"FANFARE_STREAMS=4"}, "FANFARE_STREAMS_PER_USER is 8", false},
 		"a public admin address":    {[]string{"FANFARE_ADMIN_ADDR=:9090"}, "asks for no token", false},

@@ -1,9 +1,13 @@
 package config_test
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,9 +19,13 @@ import (
 	"fanfare/internal/config"
 )
 
+var update = flag.Bool("update", false, "write the tables of docs/CONFIGURATION.md and the settings of the chart")
+
+const pagePath = "../../docs/CONFIGURATION.md"
+
 func page(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/CONFIGURATION.md")
+	text, err := os.ReadFile(pagePath)
 	require.NoError(t, err)
 	return string(text)
 }
@@ -37,10 +45,7 @@ var stored = []string{
 // The document names each variable in the table of changes. A variable in stored has its own
 // row. docs_test.go checks that the named tests exist.
 func TestTheDocumentDescribesTheChangeOfEachVariable(t *testing.T) {
-	var want, got []string
-	for field := range reflect.TypeFor[config.Config]().Fields() {
-		want = append(want, field.Tag.Get("env"))
-	}
+	want, got := config.Names(), []string{}
 	_, table, ok := strings.Cut(page(t), changing)
 	require.True(t, ok)
 	table, _, ok = strings.Cut(table, "\n## ")
@@ -66,92 +71,103 @@ func TestTheDocumentDescribesTheChangeOfEachVariable(t *testing.T) {
 	}
 }
 
-// The document's table has a row for each variable, in the order of the fields of Config.
-// The row has the default, and names only programs that exist.
-func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
-	var want, got []string
-	for field := range reflect.TypeFor[config.Config]().Fields() {
-		value := "none"
-		if v, ok := field.Tag.Lookup("envDefault"); ok {
-			value = "`" + v + "`"
-		}
-		if field.Name == "RateLimit" { // the default depends on Auth
-			value = fmt.Sprintf("%d, with dev tokens %d",
-				config.Config{Auth: config.AuthJWT}.RequestsPerSecond(), config.Config{Auth: config.AuthDev}.RequestsPerSecond())
-		}
-		if field.Name == "ServiceRateLimit" { // the default depends on Auth
-			value = fmt.Sprintf("%d, with dev tokens %d",
-				config.Config{Auth: config.AuthJWT}.ServiceRequestsPerSecond(), config.Config{Auth: config.AuthDev}.ServiceRequestsPerSecond())
-		}
-		if field.Name == "UserUnits" { // the default depends on Engine
-			value = fmt.Sprintf("%d, on `aws` %d",
-				config.Config{Engine: config.EngineEmbedded}.UnitsPerHour(), config.Config{Engine: config.EngineAWS}.UnitsPerHour())
-		}
-		if field.Name == "PushLimit" { // the default depends on Engine
-			value = fmt.Sprintf("%d, on `aws` %d",
-				config.Config{Engine: config.EngineEmbedded}.FollowersPushed(), config.Config{Engine: config.EngineAWS}.FollowersPushed())
-		}
-		if field.Name == "Drain" { // the default depends on Engine
-			value = fmt.Sprintf("`%s`, on `aws` `%s`",
-				config.Config{Engine: config.EngineEmbedded}.DrainTime(), config.Config{Engine: config.EngineAWS}.DrainTime())
-		}
-		if field.Name == "StreamLikes" { // the default depends on Engine
-			value = fmt.Sprintf("`%s`, on `aws` `%s`",
-				config.Config{Engine: config.EngineEmbedded}.LikesTime(), config.Config{Engine: config.EngineAWS}.LikesTime())
-		}
-		if of, ok := map[string]string{
-			"ArchiveEvery": config.Config{}.ArchiveInterval().String(), "ArchiveKeep": fmt.Sprintf("%.0fh", config.Config{}.ArchiveKept().Hours()),
-			"ArchiveBaseLog": fmt.Sprintf("%dGiB", config.Config{}.BaseLog()>>30), "StreamSpool": fmt.Sprintf("%dGiB", config.Config{}.Spool()>>30),
-			"StandbyTimeout": config.Config{}.StandbyWait().String(), "Lease": config.Config{}.LeaseTime().String(), "SeedRate": fmt.Sprintf("%dMiB", config.Config{}.SeedBytes()>>20),
-			"Failover": string(config.FailoverManual), "FailoverAfter": config.Config{Failover: config.FailoverAuto}.PromotesAfter().String(),
-		}[field.Name]; ok {
-			value = "`" + of + "`"
-		}
-		if field.Name == "Register" && (config.Config{Peer: "two:1", Archive: "s3://bucket"}).HasRegister() && !(config.Config{Peer: "two:1", Archive: "file:///dir"}).HasRegister() {
-			value = "an archive in `s3://`, else none"
-		}
-		if field.Name == "Alone" && (config.Config{Register: "s3://bucket"}).MayBeAlone() && !(config.Config{}).MayBeAlone() {
-			value = "`auto` with a register, else `never`"
-		}
-		if field.Name == "Console" && (config.Config{Engine: config.EngineEmbedded}).HasConsole() && !(config.Config{Engine: config.EngineAWS}).HasConsole() {
-			value = "`on`, on `aws` `off`"
-		}
-		if field.Name == "Notifications" && (config.Config{Engine: config.EngineEmbedded}).HasNotifications() && !(config.Config{Engine: config.EngineAWS}).HasNotifications() {
-			value = "`on`, on `aws` `off`"
-		}
-		if field.Name == "Canary" && !(config.Config{}).HasCanary() { // the command up enables the canary
-			value = "`off`, with `up` `on`"
-		}
-		if field.Name == "Auditor" && !(config.Config{}).HasAuditor() { // the command up enables the auditor
-			value = "`off`, with `up` `on`"
-		}
-		want = append(want, field.Tag.Get("env")+" "+value)
+// The tables of the document are made from the tags and comments of Config, and from the former settings.
+func TestTheDocumentListsEveryVariable(t *testing.T) {
+	meanings := meanings(t)
+	rows, removed := "| variable | default | values | read by | meaning |\n|---|---|---|---|---|\n", "| variable | now |\n|---|---|\n"
+	for _, f := range config.Fields() {
+		rows += fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", f.Name, defaults(f), values(f), ticked(f.By), meanings[f.In])
 	}
-	readers := []string{"all", "`api`", "`fanout`", "`likeagg`", "`up`", "`token`", "`table`", "`queues`", "`dlq`", "`reconcile`", "`verify`", "`explain`", "`delivery`", "`health`", "`replay`"}
-	settings, _, ok := strings.Cut(page(t), changing)
-	require.True(t, ok)
-	for line := range strings.Lines(settings) {
-		cells := strings.Split(strings.TrimSpace(line), " | ")
-		if !strings.HasPrefix(line, "| `FANFARE_") {
-			continue
-		}
-		require.Lenf(t, cells, 4, "the row has %d cells: %s", len(cells), line)
-		got = append(got, strings.Trim(cells[0], "| `")+" "+cells[1])
-		for reader := range strings.SplitSeq(cells[2], ", ") {
-			if !slices.Contains(readers, reader) {
-				t.Errorf("%s is read by %s, which is no program", cells[0], reader)
+	for _, r := range config.AllRemoved() {
+		removed += fmt.Sprintf("| `%s` | %s |\n", r.Name, regexp.MustCompile("FANFARE_[A-Z_]+").ReplaceAllString(r.Now, "`$0`"))
+	}
+	same(t, pagePath, func(was string) string {
+		is := regexp.MustCompile(`(?m)^\| variable \| default .*\n(\|.*\n)*`).ReplaceAllLiteralString(was, rows)
+		is = regexp.MustCompile(`(?m)^\| variable \| now .*\n(\|.*\n)*`).ReplaceAllLiteralString(is, removed)
+		idle := regexp.MustCompile(`(?m)^.* \| – \| nothing stored \|$`) // the settings of no other row
+		_, changes, _ := strings.Cut(idle.ReplaceAllLiteralString(is, ""), changing)
+		var others []string
+		for _, f := range config.Fields() {
+			if !strings.Contains(changes, "\n| `"+f.Name+"` |") {
+				others = append(others, f.Name)
 			}
 		}
+		return idle.ReplaceAllLiteralString(is, "| "+ticked(others)+" | – | nothing stored |")
+	})
+	programs := []string{"all", "api", "fanout", "likeagg", "up", "token", "table", "queues", "dlq", "reconcile", "verify", "explain", "delivery", "health", "replay"}
+	for _, f := range config.Fields() {
+		assert.Subset(t, programs, f.By, f.Name)
 	}
-	for _, row := range want {
-		assert.Contains(t, got, row, "docs/CONFIGURATION.md has no row for")
+}
+
+// meanings returns the comment of each field of Config without the name of the field, as the document has it.
+func meanings(t *testing.T) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
+	require.NoError(t, err)
+	of := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		field, ok := n.(*ast.Field)
+		if !ok || field.Tag == nil {
+			return true
+		}
+		name := field.Names[0].Name
+		text := strings.TrimSuffix(strings.Join(strings.Fields(field.Doc.Text()), " "), ".")
+		for _, verb := range []string{" is ", " are ", ": "} {
+			if meaning, ok := strings.CutPrefix(text, name+verb); ok {
+				of[name] = meaning
+			}
+		}
+		assert.NotEmptyf(t, of[name], "the comment of %s begins with %s is, %s are or %s:", name, name, name, name)
+		return true
+	})
+	return of
+}
+
+// defaults describes the value of an absent variable.
+func defaults(f config.Field) string {
+	if f.Default == "" {
+		return cmp.Or(strings.ReplaceAll(f.Unset, "'", "`"), "none")
 	}
-	for _, row := range got {
-		assert.Containsf(t, want, row, "docs/CONFIGURATION.md has a row for %s, which is not so", row)
+	parts := []string{"`" + f.Default + "`"}
+	for _, other := range []struct{ where, value string }{{"on `aws`", f.AWS}, {"with dev tokens", f.Dev}, {"with `up`", f.Up}} {
+		if other.value != "" {
+			parts = append(parts, other.where+" `"+other.value+"`")
+		}
 	}
-	if !t.Failed() && !slices.Equal(got, want) {
-		t.Errorf("rows are not in the order of Config, or twice: %q", got)
+	return strings.Join(parts, ", ")
+}
+
+// values describes the values that a start accepts.
+func values(f config.Field) string {
+	bounds := ""
+	switch {
+	case f.High != "":
+		bounds = f.Low + " to " + f.High
+	case f.Low != "":
+		bounds = f.Low + " or more"
 	}
+	switch {
+	case f.Kind == "switch":
+		return "`on`, `off`"
+	case len(f.Words) > 0:
+		return ticked(f.Words)
+	case f.Zero != "":
+		return "0, " + bounds
+	case f.Most > 0:
+		return fmt.Sprintf("up to %d, each %s", f.Most, f.Is)
+	}
+	if bounds == "" && regexp.MustCompile("^[0-9]").MatchString(f.Is) {
+		return f.Is
+	}
+	return bounds
+}
+
+func ticked(words []string) string {
+	if slices.Equal(words, []string{"all"}) {
+		return "all"
+	}
+	return "`" + strings.Join(words, "`, `") + "`"
 }
 
 // The api accepts the environment in the document's section on Cognito. All parts of this

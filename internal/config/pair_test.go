@@ -25,20 +25,16 @@ func TestSettingsOfAPairThatContradictEachOtherAreRefused(t *testing.T) {
 		return append([]string{"FANFARE_PEER=127.0.0.1:1", "FANFARE_PEER_ADDR=127.0.0.1:2"}, vars...)
 	}
 	for name, row := range map[string]struct{ env, want []string }{
-		"on aws": {paired("FANFARE_ENGINE=aws", "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=https://i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_LEASE=4s", "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_SEED_RATE=1MiB", register, "FANFARE_FAILOVER=manual", "FANFARE_FAILOVER_AFTER=9s", "FANFARE_ALONE=auto"), []string{
-			"FANFARE_PEER" + aws, "FANFARE_PEER_ADDR" + aws, "FANFARE_PEER_CERT" + aws, "FANFARE_PEER_KEY" + aws, "FANFARE_PEER_CA" + aws, "FANFARE_LEASE" + aws, "FANFARE_STANDBY_TIMEOUT" + aws,
-			"FANFARE_SEED_RATE" + aws, "FANFARE_REGISTER" + aws, "FANFARE_FAILOVER" + aws, "FANFARE_FAILOVER_AFTER" + aws, "FANFARE_ALONE" + aws,
+		"on aws": {paired("FANFARE_ENGINE=aws", "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=https://i", "FANFARE_JWT_AUDIENCE=a", register, "FANFARE_FAILOVER=manual", "FANFARE_FAILOVER_AFTER=9s", "FANFARE_ALONE=auto"), []string{
+			"FANFARE_PEER" + aws, "FANFARE_PEER_ADDR" + aws, "FANFARE_PEER_CERT" + aws, "FANFARE_PEER_KEY" + aws, "FANFARE_PEER_CA" + aws, "FANFARE_REGISTER" + aws, "FANFARE_FAILOVER" + aws, "FANFARE_FAILOVER_AFTER" + aws, "FANFARE_ALONE" + aws,
 		}},
 		"half a pair":                {[]string{"FANFARE_PEER=127.0.0.1:1"}, []string{"FANFARE_PEER_ADDR is missing: the other machine calls this address"}},
 		"the other half":             {[]string{"FANFARE_PEER_ADDR=127.0.0.1:1"}, []string{"FANFARE_PEER is missing: FANFARE_PEER_ADDR is for a pair"}},
-		"addresses":                  {paired("FANFARE_PEER=:7070", "FANFARE_PEER_ADDR=7070"), []string{`FANFARE_PEER: ":7070" is not the HOST:PORT`, `FANFARE_PEER_ADDR: "7070" is not an address to listen on, such as :7070`}},
+		"addresses":                  {paired("FANFARE_PEER=:7070", "FANFARE_PEER_ADDR=7070"), []string{`FANFARE_PEER: ":7070" is not the HOST:PORT`, `FANFARE_PEER_ADDR: "7070" is not HOST:PORT, such as 127.0.0.1:8080 or :7070`}},
 		"no keys":                    {[]string{"FANFARE_PEER=10.0.0.2:7070", "FANFARE_PEER_ADDR=127.0.0.1:7070"}, []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing"}},
 		"no keys, for strangers":     {[]string{"FANFARE_PEER=localhost:7071", "FANFARE_PEER_ADDR=:7070"}, []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing"}},
 		"some keys":                  {local("FANFARE_PEER_CERT=/c", "FANFARE_PEER_CA=/a"), []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA belong together: set all three"}},
 		"an archive in a directory":  {local("FANFARE_ARCHIVE=file:///archive", "FANFARE_FAILOVER=auto"), []string{"FANFARE_FAILOVER: auto needs FANFARE_REGISTER"}},
-		"ranges":                     {local("FANFARE_STANDBY_TIMEOUT=99ms", "FANFARE_SEED_RATE=1023KiB"), []string{"FANFARE_STANDBY_TIMEOUT: 99ms is not between 100ms and 1m", "FANFARE_SEED_RATE: it is below 1MiB"}},
-		"below four heartbeats":      {local("FANFARE_LEASE=1999ms"), []string{"FANFARE_LEASE: 1.999s is not between 2s (four heartbeats) and 1m"}},
-		"below two heartbeats":       {local(register, "FANFARE_STANDBY_TIMEOUT=999ms"), []string{"FANFARE_STANDBY_TIMEOUT: 999ms is below 1s (two heartbeats), so with FANFARE_REGISTER a primary would go alone although its standby answers: raise it, or set FANFARE_ALONE=never"}},
 		"a failover without one":     {local("FANFARE_FAILOVER=auto"), []string{"FANFARE_FAILOVER: auto needs FANFARE_REGISTER, because a dead machine and a cut network look the same to a standby: set it to s3://bucket/prefix, or use manual"}},
 		"a failover with off":        {local("FANFARE_FAILOVER=auto", "FANFARE_REGISTER=off"), []string{"FANFARE_FAILOVER: auto needs FANFARE_REGISTER"}},
 		"alone without one":          {local("FANFARE_ALONE=auto"), []string{"FANFARE_ALONE: auto needs FANFARE_REGISTER, because the standby could be promoted at the same time: set it to s3://bucket/prefix, or use never"}},
@@ -46,11 +42,9 @@ func TestSettingsOfAPairThatContradictEachOtherAreRefused(t *testing.T) {
 		"a directory of another":     {local("FANFARE_REGISTER=file://host/pair"), []string{"FANFARE_REGISTER: a directory cannot decide"}},
 		"no store":                   {local("FANFARE_REGISTER=pair"), []string{`FANFARE_REGISTER: "pair" has an unknown scheme: write s3://bucket/prefix`}},
 		"credentials":                {local("FANFARE_REGISTER=s3://key:hunter2@bucket/pair"), []string{"FANFARE_REGISTER: it has credentials"}},
-		"a quick failover":           {local(register, "FANFARE_FAILOVER=auto", "FANFARE_FAILOVER_AFTER=4999ms"), []string{"FANFARE_FAILOVER_AFTER: 4.999s is below 5s, the sum of FANFARE_LEASE and FANFARE_STANDBY_TIMEOUT, so a short cut of the network would change the primary: raise it, or lower these"}},
-		"a quick failover, unused":   {local("FANFARE_FAILOVER_AFTER=1s"), []string{"FANFARE_FAILOVER_AFTER: 1s is below 5s"}},
-		"a long lease":               {local(register, "FANFARE_FAILOVER=auto", "FANFARE_LEASE=4s"), []string{"FANFARE_FAILOVER_AFTER: 5s is below 6s"}},
-		"a late failover":            {local(register, "FANFARE_FAILOVER_AFTER=61m"), []string{"FANFARE_FAILOVER_AFTER: 1h1m0s is above 1h"}},
-		"words":                      {local("FANFARE_FAILOVER=on", "FANFARE_ALONE=yes"), []string{`FANFARE_FAILOVER: "on" is neither manual nor auto`, `FANFARE_ALONE: "yes" is neither auto nor never`}},
+		"a quick failover":           {local("FANFARE_FAILOVER_AFTER=2999ms"), []string{"FANFARE_FAILOVER_AFTER: 2.999s is not between 3s and 1h"}},
+		"a late failover":            {local(register, "FANFARE_FAILOVER_AFTER=61m"), []string{"FANFARE_FAILOVER_AFTER: 1h1m0s is not between 3s and 1h"}},
+		"words":                      {local("FANFARE_FAILOVER=on", "FANFARE_ALONE=yes"), []string{`FANFARE_FAILOVER: "on" is not manual or auto`, `FANFARE_ALONE: "yes" is not auto or never`}},
 		"a newline in the AWS names": {paired(register, "AWS_REGION=eu-central-1\n"), []string{"AWS_REGION: it ends in a newline"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,8 +67,7 @@ func TestDefaultsOfAPair(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, alone.HasPair() || c.HasRegister() || c.MayBeAlone())
 	assert.True(t, c.HasPair())
-	assert.Equal(t, []time.Duration{2 * time.Second, 3 * time.Second, 0}, []time.Duration{c.StandbyWait(), c.LeaseTime(), c.PromotesAfter()})
-	assert.EqualValues(t, 50<<20, c.SeedBytes())
+	assert.Equal(t, []time.Duration{2 * time.Second, 3 * time.Second, 0}, []time.Duration{c.StandbyTimeout, c.Lease, c.PromotesAfter()})
 	with, err := config.Load(paired("FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto"), config.API)
 	require.NoError(t, err)
 	assert.True(t, with.HasRegister() && with.MayBeAlone())
@@ -82,6 +75,22 @@ func TestDefaultsOfAPair(t *testing.T) {
 	never, err := config.Load(paired("FANFARE_REGISTER=s3://bucket/pair", "FANFARE_ALONE=never"), config.API)
 	require.NoError(t, err)
 	assert.False(t, never.MayBeAlone())
+}
+
+// A time that a standby waits for its primary has room for a lease and for a write that waits for the standby, and a lease has
+// four heartbeats. So a short cut of the network changes no role.
+func TestTimesOfAPairFollowTheTimeOfAFailover(t *testing.T) {
+	for after, want := range map[string][]time.Duration{
+		"3s": {1800 * time.Millisecond, 1200 * time.Millisecond}, "4s": {2400 * time.Millisecond, 1600 * time.Millisecond},
+		"5s": {3 * time.Second, 2 * time.Second}, "1h": {3 * time.Second, 2 * time.Second},
+	} {
+		c, err := config.Load(paired("FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_FAILOVER_AFTER="+after), config.API)
+		require.NoError(t, err)
+		assert.Equal(t, want, []time.Duration{c.Lease, c.StandbyTimeout}, after)
+		assert.LessOrEqual(t, c.Lease+c.StandbyTimeout, c.PromotesAfter(), after)
+		assert.GreaterOrEqual(t, c.Lease, 4*c.Heartbeat(), after)
+		assert.GreaterOrEqual(t, c.StandbyTimeout, 2*c.Heartbeat(), after)
+	}
 }
 
 // The archive of a pair is its register, too, if both machines reach the archive by conditional writes.
@@ -108,7 +117,6 @@ func TestTheArchiveIsTheRegisterOfAPair(t *testing.T) {
 func TestUselessSettingsOfAPairAreNamed(t *testing.T) {
 	for want, env := range map[string][]string{
 		"FANFARE_REGISTER, FANFARE_FAILOVER have no effect without FANFARE_PEER": {"FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto"},
-		"FANFARE_FAILOVER_AFTER has no effect with FANFARE_FAILOVER=manual":      paired("FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER_AFTER=9s"),
 		"FANFARE_PEER_ADDR is the address of another listener of this process":   paired("FANFARE_PEER_ADDR=:8080"),
 	} {
 		c, err := config.Load(env, config.API)

@@ -72,7 +72,7 @@ func TestATypingErrorIsNoVariableOfAPlatform(t *testing.T) {
 		"FANFARE_HTTP_ADDRR=127.0.0.1":              "did you mean FANFARE_HTTP_ADDR?",
 		"FANFARE_METRICS_ADD=tcp://10.0.0.1:9091":   "did you mean FANFARE_METRICS_ADDR?",
 		"FANFARE_SERVICE_SCOP=a":                    "did you mean FANFARE_SERVICE_SCOPE?",
-		"FANFARE_SERVICE_RATE_LIMITS=80":            "did you mean FANFARE_SERVICE_RATE_LIMIT?",
+		"FANFARE_SERVICE_SCOPES=80":                 "did you mean FANFARE_SERVICE_SCOPE?",
 		"FANFARE_SERVICE_HOST=api.example":          "FANFARE_SERVICE_HOST is unknown",
 		"FANFARE_API_SERVICE_PORT=http":             "FANFARE_API_SERVICE_PORT is unknown",
 		"FANFARE_API_SERVICE_PORT_HTTP=tcp://1:2":   "FANFARE_API_SERVICE_PORT_HTTP is unknown",

@@ -2,8 +2,6 @@ package config
 
 import (
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -49,14 +47,10 @@ func named(r rune) string {
 // removeUnclean removes the values that have a TextFault, and returns the faults. The parts of
 // a list are trimmed later, so blanks around a part are no fault.
 func removeUnclean(vars map[string]string) (faults []string) {
-	for field := range reflect.TypeFor[Config]().Fields() {
-		name := field.Tag.Get("env")
-		parts := []string{vars[name]}
-		if field.Type.Kind() == reflect.Slice {
-			parts = slices.Collect(strings.SplitSeq(vars[name], ","))
-			for i := range parts {
-				parts[i] = strings.TrimSpace(parts[i])
-			}
+	for _, f := range fields() {
+		name, parts := f.Name, []string{vars[f.Name]}
+		if f.Kind == "list" {
+			parts = list(vars[name])
 		}
 		for _, part := range parts {
 			if fault := TextFault(part); fault != "" {

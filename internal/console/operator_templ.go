@@ -291,7 +291,27 @@ func operatorPage(cfg Config) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<template id=\"t-letter\"><tr><td data-text=\"topic\"></td><td class=\"reason\" data-text=\"reason\"></td><td><time data-time=\"failed_at\"></time></td><td data-text=\"times\"></td><td><details><summary data-text=\"id\"></summary><pre data-text=\"payload\"></pre></details></td><td><button type=\"button\" hx-swap=\"none\" data-done=\"redriven\" data-attr=\"hx-post=/admin/dead-letters/{topic}/redrive;hx-vals={chosen}\">Redrive</button> <button type=\"button\" class=\"danger\" hx-swap=\"none\" data-done=\"dropped\" hx-confirm=\"Drop this message for good?\" data-attr=\"hx-post=/admin/dead-letters/{topic}/drop;hx-vals={chosen}\">Drop</button></td></tr></template><template id=\"t-letters\"><tr class=\"all\"><td data-text=\"topic\"></td><td colspan=\"4\" data-text=\"words\"></td><td><button type=\"button\" hx-swap=\"none\" data-done=\"redriven\" data-attr=\"hx-post=/admin/dead-letters/{topic}/redrive;hx-vals={chosen}\">Redrive all</button> <button type=\"button\" class=\"danger\" hx-swap=\"none\" data-done=\"dropped\" data-attr=\"hx-post=/admin/dead-letters/{topic}/drop;hx-vals={chosen};hx-confirm=Drop {words} for good?\">Drop all</button></td></tr></template><template id=\"t-unread\"><tr class=\"all\"><td data-text=\"topic\"></td><td colspan=\"5\" data-text=\"words\"></td></tr></template><template id=\"t-explained\"><li><span data-text=\"text\"></span> <span class=\"soft\" data-if=\"post_id\">Post <span data-text=\"post_id\"></span> by <span data-text=\"author_id\"></span>.</span></li></template><script src=\"/console/htmx.min.js\"></script><script src=\"/console/uPlot.iife.min.js\"></script><script type=\"module\" src=\"/console/operator.js\"></script></body></html>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<template id=\"t-letter\"><tr><td data-text=\"topic\"></td><td class=\"reason\" data-text=\"reason\"></td><td><time data-time=\"failed_at\"></time></td><td data-text=\"times\"></td><td><details><summary data-text=\"id\"></summary><pre data-text=\"payload\"></pre></details></td><td><button type=\"button\" hx-swap=\"none\" data-done=\"redriven\" data-attr=\"hx-post=/admin/dead-letters/{topic}/redrive;hx-vals={chosen}\">Redrive</button> ")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if cfg.Operator == "/" {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "<button type=\"button\" class=\"danger\" hx-swap=\"none\" data-done=\"dropped\" hx-confirm=\"Drop this message for good?\" data-attr=\"hx-post=/admin/dead-letters/{topic}/drop;hx-vals={chosen}\">Drop</button>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "</td></tr></template><template id=\"t-letters\"><tr class=\"all\"><td data-text=\"topic\"></td><td colspan=\"4\" data-text=\"words\"></td><td><button type=\"button\" hx-swap=\"none\" data-done=\"redriven\" data-attr=\"hx-post=/admin/dead-letters/{topic}/redrive;hx-vals={chosen}\">Redrive all</button> ")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if cfg.Operator == "/" {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "<button type=\"button\" class=\"danger\" hx-swap=\"none\" data-done=\"dropped\" data-attr=\"hx-post=/admin/dead-letters/{topic}/drop;hx-vals={chosen};hx-confirm=Drop {words} for good?\">Drop all</button>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "</td></tr></template><template id=\"t-unread\"><tr class=\"all\"><td data-text=\"topic\"></td><td colspan=\"5\" data-text=\"words\"></td></tr></template><template id=\"t-explained\"><li><span data-text=\"text\"></span> <span class=\"soft\" data-if=\"post_id\">Post <span data-text=\"post_id\"></span> by <span data-text=\"author_id\"></span>.</span></li></template><script src=\"/console/htmx.min.js\"></script><script src=\"/console/uPlot.iife.min.js\"></script><script type=\"module\" src=\"/console/operator.js\"></script></body></html>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -25,6 +25,8 @@ import (
 const (
 	spoolDir = "stream"
 	baseDir  = "base"
+	// baseLog is the number of bytes of log between two bases. A restore reads them, and a base costs more than this log.
+	baseLog = 8 << 30
 )
 
 // keeping is the archive of the process's data directory, and the goroutines that keep the archive up to date.
@@ -58,7 +60,7 @@ func (p *process) openArchive(ctx context.Context, dir *datadir.Dir) (*keeping, 
 	}
 	a, err := archiving.Open(ctx, archiving.Config{
 		Shared: p.pairing.shared(), Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Base: dir.Path(baseDir),
-		Spool: p.cfg.Spool(), Every: p.cfg.ArchiveInterval(), BaseLog: p.cfg.BaseLog(), Keep: p.cfg.ArchiveKept(),
+		Spool: int64(p.cfg.StreamSpool), Every: p.cfg.ArchiveEvery, BaseLog: baseLog, Keep: p.cfg.ArchiveKeep,
 		State: state, Open: location.Open, Version: p.opt.Version, DataFormat: dir.Format(), Put: metrics.Put, Now: p.opt.Now, Log: p.log.Named("archive"),
 	})
 	if err != nil {
@@ -152,7 +154,10 @@ func (p *process) succeeds(dir *datadir.Dir) func(pair.Succession) error {
 		return nil
 	}
 	return func(s pair.Succession) error {
-		state := archive.NewState(dir.Path("."), p.role.Lineage)
+		state, err := archive.NewState(dir.Path("."), p.role.Lineage)
+		if err != nil {
+			return err
+		}
 		state.Disk, state.Followed.Position, state.Restored = s.Disk, archive.Position(s.Upto), archive.Position(s.At)
 		return state.Save()
 	}

@@ -19,7 +19,7 @@ func (p *process) auditOf() audit.Config {
 
 // startAuditor starts the auditor of a process, if the configuration enables it.
 func (p *process) startAuditor(cfg audit.Config) error {
-	if !p.cfg.HasAuditor() {
+	if !p.cfg.Auditor {
 		return nil
 	}
 	kinds := make([]string, 0, len(audit.Kinds()))

@@ -8,6 +8,7 @@ import (
 )
 
 func TestTheAuditorMakesItsRoundsInAWholeProcess(t *testing.T) {
+	t.Parallel()
 	at, stop := start(t, settings(t, t.TempDir(), "FANFARE_AUDIT=on"))
 	until(t, "a whole round", func() bool { return metric(t, at.Admin, "fanfare_audit_round_timestamp_seconds") > 0 })
 	assert.Contains(t, read(t, "http://"+at.Admin+"/metrics"), `fanfare_audit_findings{kind="like-count"} 0`)
@@ -15,6 +16,7 @@ func TestTheAuditorMakesItsRoundsInAWholeProcess(t *testing.T) {
 }
 
 func TestThereIsNoAuditorUnlessItIsAskedFor(t *testing.T) {
+	t.Parallel()
 	at, _ := start(t, settings(t, t.TempDir()))
 	assert.NotContains(t, read(t, "http://"+at.Admin+"/metrics"), "fanfare_audit")
 }

@@ -56,7 +56,7 @@ func (p *process) scopes() auth.Scopes {
 	if p.cfg.Auth == config.AuthDev {
 		return auth.Scopes{}
 	}
-	return auth.Scopes{Act: p.cfg.ServiceScope, Delete: p.cfg.DeleteScope}
+	return auth.Scopes{Act: p.cfg.ServiceScope, Delete: p.cfg.DeleteScope()}
 }
 
 // NewKeySet returns the keys of the issuer of a configuration.

@@ -31,6 +31,7 @@ func away(name string, needed bool, after time.Duration, err error) admin.Check 
 }
 
 func TestAStartWaitsForWhatItNeedsAsLongAsThatIsAway(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const outage = 3 * time.Hour
 		core, logs := observer.New(zap.WarnLevel)
@@ -45,6 +46,7 @@ func TestAStartWaitsForWhatItNeedsAsLongAsThatIsAway(t *testing.T) {
 }
 
 func TestAStartWithoutTheRestTakesNoTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
 		began := time.Now()
@@ -59,6 +61,7 @@ func TestAStartWithoutTheRestTakesNoTime(t *testing.T) {
 // Waiting does not create a missing queue, so the start fails at once, whether or not the
 // process needs the queue.
 func TestAStartThatOnlyAnOperatorMendsEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, needed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
@@ -74,6 +77,7 @@ func TestAStartThatOnlyAnOperatorMendsEndsAtOnce(t *testing.T) {
 
 // A stop ends the wait. The error of the start names the cause, and not only the timeout.
 func TestAStartThatIsStoppedNamesWhatItWaitedFor(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -90,6 +94,7 @@ func TestAStartThatIsStoppedNamesWhatItWaitedFor(t *testing.T) {
 }
 
 func TestTheErrorOfAStartNamesEachDependencyOnce(t *testing.T) {
+	t.Parallel()
 	err := unusable([]string{"table", "keys"}, map[string]error{
 		"table": &table.UnavailableError{Op: "get", Err: errors.New("no route")}, "keys": errors.New("no answer"),
 	})
@@ -100,7 +105,7 @@ func TestTheErrorOfAStartNamesEachDependencyOnce(t *testing.T) {
 // drained is closed at the end of the drain.
 func draining(ctx context.Context, t *testing.T, roles Roles, setting time.Duration) (r *roots, health *admin.Health, drained <-chan struct{}) {
 	t.Helper()
-	p := &process{opt: Options{Roles: roles}, cfg: config.Config{Engine: config.EngineAWS, Drain: &setting}, log: zap.NewNop()}
+	p := &process{opt: Options{Roles: roles}, cfg: config.Config{Engine: config.EngineAWS, Drain: setting}, log: zap.NewNop()}
 	p.roots, p.health = newRoots(t.Context(), zap.NewNop()), admin.NewHealth()
 	p.roots.start("patient", func(ctx context.Context) error { <-ctx.Done(); return nil })
 	done := make(chan struct{})
@@ -109,6 +114,7 @@ func draining(ctx context.Context, t *testing.T, roles Roles, setting time.Durat
 }
 
 func TestOnlyAnAPIDrains(t *testing.T) {
+	t.Parallel()
 	const drain = 7 * time.Second
 	for name, row := range map[string]struct {
 		roles   Roles
@@ -122,6 +128,7 @@ func TestOnlyAnAPIDrains(t *testing.T) {
 		"an aggregator alone": {Roles{Likes: true}, drain, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				r, health, drained := draining(ctx, t, row.roles, row.setting)
@@ -141,8 +148,10 @@ func TestOnlyAnAPIDrains(t *testing.T) {
 }
 
 func TestARootThatFailsEndsTheDrain(t *testing.T) {
+	t.Parallel()
 	for name, failing := range map[string]time.Duration{"before the stop": time.Second, "in the drain": 3 * time.Second} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 				defer stop()

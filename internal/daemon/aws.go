@@ -107,7 +107,7 @@ func (p *process) openEvents(ctx context.Context, e *engine) error {
 		return fmt.Errorf("FANFARE_EVENTS_QUEUE: %w", err)
 	}
 	p.cleanups.addCloser("events", broker.Close)
-	sender := events.New(broker.Send, name, messages.Event.Group, p.log.Named("events"))
+	sender := events.New(broker.Send, name, messages.GroupOf, p.log.Named("events"))
 	e.events = sender.Send
 	e.checks = append(e.checks,
 		admin.Check{Name: "events queue", Ask: func(ctx context.Context) error {

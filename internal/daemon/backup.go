@@ -32,7 +32,7 @@ type backups struct {
 	copying sync.Mutex // a store makes one checkpoint at a time
 }
 
-// Backup implements admin.Backuper. It first copies the queue and then the table to the
+// Backup makes a backup. It first copies the queue and then the table to the
 // directory checkpoint on the same disk, which is quick. Then the queue continues, and
 // Backup copies the directory checkpoint to dir.
 func (b *backups) Backup(ctx context.Context, dir string) (made admin.Backup, err error) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/admin"
 )
 
 // heard is an answer that a balancer or a client gets.
@@ -89,9 +91,11 @@ func (m *machine) refuses(kind, token string) {
 // A balancer may ask any address of a machine, and for readiness or for service: only the primary is up, and only while
 // it may answer.
 func TestABalancerFindsTheMachineThatServes(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	for _, m := range []*machine{one, two} {
-		m.env = append(m.env, "FANFARE_METRICS_ADDR=127.0.0.1:0")
+		// The promise must last while the test asks all addresses, also on a busy machine.
+		m.env, m.lease = append(m.env, "FANFARE_METRICS_ADDR=127.0.0.1:0"), 2*time.Second
 	}
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
@@ -106,6 +110,8 @@ func TestABalancerFindsTheMachineThatServes(t *testing.T) {
 	assert.Equal(t, "standby", body.Role)
 	assert.NotEmpty(t, body.Primary)
 	two.refuses("standby", ann)
+	_, err := admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
+	require.ErrorContains(t, err, "connected", "a false statement of an operator")
 
 	require.NoError(t, two.stop())
 	until(t, "the promise of the standby has ended", func() bool {

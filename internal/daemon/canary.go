@@ -12,7 +12,7 @@ import (
 // calls of the canary are counted with the API's calls, and like the API's calls they never
 // wait under throttling.
 func (p *process) startCanary() error {
-	if !p.opt.Roles.API || !p.cfg.HasCanary() {
+	if !p.opt.Roles.API || !bool(p.cfg.Canary) {
 		return nil
 	}
 	seen, err := obs.NewCanary(p.reg, canary.Steps())

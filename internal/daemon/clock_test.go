@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,8 +22,9 @@ import (
 // A process with a wrong clock shows it in /readyz, in a metric, and once in the log. On AWS
 // the replies show the right time. On the embedded engine a jump of the clock shows the fault.
 func TestAWrongClockShows(t *testing.T) {
+	t.Parallel()
 	sqs := sqstest.New(0)
-	aws := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	aws := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Amzn-Requestid", "test")
 		if strings.HasPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB") {
 			body, _ := io.ReadAll(r.Body)
@@ -32,17 +32,16 @@ func TestAWrongClockShows(t *testing.T) {
 			return
 		}
 		sqs.ServeHTTP(w, r)
-	}))
-	defer aws.Close()
-	awsAt(t, aws.URL)
+	})
 	onAWS, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_ADMIN_ADDR=127.0.0.1:0"}, config.Worker)
 	require.NoError(t, err)
 	for name, cfg := range map[string]config.Config{"aws": onAWS, "embedded": settings(t, t.TempDir())} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var wrong atomic.Int64
 			wrong.Store(int64(-10 * 24 * time.Hour))
 			core, logged := observer.New(zap.ErrorLevel)
-			ctx, stop := context.WithCancel(t.Context())
+			ctx, stop := context.WithCancel(withAWS(t.Context(), aws))
 			defer stop()
 			ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
 			go func() {
@@ -70,16 +69,5 @@ func TestAWrongClockShows(t *testing.T) {
 			stop()
 			assert.NoError(t, <-ended)
 		})
-	}
-}
-
-// awsAt sets the variables of the AWS SDK, so that the SDK calls the endpoint url.
-func awsAt(t *testing.T, url string) {
-	t.Helper()
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-		"AWS_EC2_METADATA_DISABLED": "true", "AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-	} {
-		t.Setenv(name, value)
 	}
 }

@@ -17,13 +17,13 @@ import (
 // dev tokens already let everybody act as any user: on an address that only this machine reaches. Nobody
 // knows who reaches a process without an address of its own.
 func (p *process) console() (pages httpapi.Pages, operate http.Handler, err error) {
-	if !p.cfg.HasConsole() {
+	if !p.cfg.Console {
 		return nil, nil, nil
 	}
 	cfg := console.Config{
 		People: &console.People{
 			DevTokens: p.authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow, Reactions: p.cfg.Reactions,
-			Notifications: p.cfg.HasNotifications(), LikesByUser: bool(p.cfg.LikesByUser),
+			Notifications: bool(p.cfg.Notifications), LikesByUser: bool(p.cfg.LikesByUser),
 		},
 		Topics: queue.Topics(), Process: p.described(),
 	}

@@ -88,6 +88,8 @@ type Options struct {
 	Suggested []string
 	// Standby makes a data directory that was in no pair the directory of a standby.
 	Standby bool
+	// KeptNames is the time for which the process shows a name after a read of the name; 0 is the default.
+	KeptNames time.Duration
 	// ChunkSize is the number of followers in a chunk; 0 is the default.
 	ChunkSize int
 	// Handle, if not nil, gets the handler of the API once, before Ready. A program that embeds the process sends its
@@ -161,8 +163,12 @@ func Run(ctx context.Context, opt Options) error {
 	}
 }
 
+// workLog returns the log for messages and requests. A user can cause each of its lines at any rate, also an info line: a post that is deleted
+// before its delivery has one.
+func workLog(log *zap.Logger) *zap.Logger { return obs.Sampled(log, zap.InfoLevel) }
+
 func runOnce(ctx context.Context, opt Options) (err error) {
-	p := &process{opt: opt, cfg: opt.Config, log: opt.Log, work: obs.Sampled(opt.Log, zap.WarnLevel), clock: clock.New(opt.Now), ids: id.NewGenerator(opt.Now)}
+	p := &process{opt: opt, cfg: opt.Config, log: opt.Log, work: workLog(opt.Log), clock: clock.New(opt.Now), ids: id.NewGenerator(opt.Now)}
 	if ignored := config.FromPlatform(opt.Environ); len(ignored) > 0 {
 		p.log.Info("ignored variables that the platform made for a service or a link", zap.Strings("names", ignored))
 	}
@@ -311,10 +317,17 @@ func (p *process) register() error {
 // operate sets the handlers of the admin address and the metrics address.
 func (p *process) operate(audits audit.Config, pages admin.Pages) {
 	reads := p.newDomain(table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)))
-	operations := admin.Domain{Deliveries: reads.deliveries, Homes: reads.homes, Letters: p.eng.broker, Audit: audit.New(audits), Items: p.eng.items}
+	domain := admin.Domain{
+		Deliveries: reads.deliveries, Homes: reads.homes, Letters: p.eng.broker, Audit: audit.New(audits), Items: p.eng.items, Now: p.opt.Now,
+	}
+	if p.eng.backups != nil {
+		domain.Backups = p.eng.backups
+	}
+	if p.pairing != nil {
+		domain.Pair = p.pairing
+	}
 	p.operator.set(admin.NewHandler(admin.Config{
-		Metrics: p.reg, Health: p.health, Log: p.log.Named("admin"), Letters: p.eng.broker, Now: p.opt.Now, Posts: operations, Explain: operations, Verify: operations,
-		Backups: p.eng.backups, Pair: p.paired(), Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof), Console: pages,
+		Metrics: p.reg, Health: p.health, Log: p.log.Named("admin"), Domain: domain, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof), Console: pages,
 	}))
 	p.scrapes.set(admin.NewMetricsHandler(p.reg, p.health))
 	p.cleanups.add("admin", p.operator.stop) // before the stores, because the handlers read the stores
@@ -362,7 +375,7 @@ func (p *process) beside(ctx context.Context, name, variable, addr string, profi
 	if addr == "" {
 		return f, nil
 	}
-	listener, err := listen(ctx, name, variable, addr)
+	listener, err := p.listen(ctx, name, variable, addr)
 	if err != nil {
 		return nil, err
 	}

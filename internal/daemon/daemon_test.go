@@ -3,10 +3,12 @@ package daemon_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,7 +31,16 @@ import (
 	"fanfare/internal/porttest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs more tests at once than there are processors, because the tests of a pair wait for its leases.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if most := flag.Lookup("test.parallel"); most.Value.String() == most.DefValue {
+		if err := flag.Set(most.Name, strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // settings returns a configuration with free ports and its own data directory.
 func settings(t *testing.T, dir string, more ...string) config.Config {
@@ -47,18 +58,22 @@ func start(t *testing.T, cfg config.Config) (daemon.Addresses, func() error) {
 	return startLogging(t, cfg, zap.NewNop())
 }
 
-// startLogging runs a whole process with the given log, and returns its addresses and a
-// function that stops it.
+// startLogging runs a whole process with the given log.
 func startLogging(t *testing.T, cfg config.Config, log *zap.Logger) (daemon.Addresses, func() error) {
+	t.Helper()
+	return startAs(t, daemon.Options{Config: cfg, Log: log, Environ: os.Environ()})
+}
+
+// startAs runs a whole process with the given options.
+func startAs(t *testing.T, opt daemon.Options) (daemon.Addresses, func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
-	go func() {
-		ended <- daemon.Run(ctx, daemon.Options{
-			Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: log, Environ: os.Environ(),
-			Grace: time.Minute, Ready: func(at daemon.Addresses) { ready <- at },
-		})
-	}()
+	opt.Roles, opt.Grace = daemon.Roles{API: true, Fanout: true, Likes: true}, time.Minute
+	opt.Ready = func(at daemon.Addresses) { ready <- at }
+	// A row of the contract waits until a process has forgotten a name.
+	opt.KeptNames = 100 * time.Millisecond
+	go func() { ended <- daemon.Run(ctx, opt) }()
 	stopped := false
 	stop := func() error {
 		if stopped {
@@ -116,8 +131,10 @@ func devTokens(t *testing.T, dir string) func(t *testing.T, user string, scopes 
 }
 
 func TestContractOnEmbedded(t *testing.T) {
+	t.Parallel()
 	for _, index := range []string{"on", "off"} {
 		t.Run("likes by user and notifications "+index, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			at, _ := start(t, settings(t, dir, "FANFARE_LIKES_BY_USER="+index, "FANFARE_NOTIFICATIONS="+index, "FANFARE_REACTIONS="+map[string]string{"on": "love,wow"}[index]))
 			apitest.Exercise(t, apitest.Target{
@@ -151,6 +168,7 @@ func metric(t *testing.T, admin, name string) float64 {
 }
 
 func TestRateLimitIsTheConfiguredOne(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at, _ := start(t, settings(t, dir, "FANFARE_RATE_LIMIT=1"))
 	token := tokens(t, dir)
@@ -171,6 +189,7 @@ func TestRateLimitIsTheConfiguredOne(t *testing.T) {
 
 // A comment counts 120 units, on whichever process it is written.
 func TestTheLimitOfAnHourIsTheConfiguredOne(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at, _ := start(t, settings(t, dir, "FANFARE_USER_UNITS=10000"))
 	ann, err := client.New("http://"+at.HTTP, client.WithToken(tokens(t, dir)(t, "ann")), client.WithAttempts(1))
@@ -196,6 +215,7 @@ func TestTheLimitOfAnHourIsTheConfiguredOne(t *testing.T) {
 }
 
 func TestOriginsAreTheConfiguredOnes(t *testing.T) {
+	t.Parallel()
 	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_CORS_ORIGINS=https://app.example"))
 	for origin, want := range map[string]int{"https://app.example": http.StatusNoContent, "https://evil.example": http.StatusMethodNotAllowed} {
 		status, header := send(t, http.MethodOptions, "http://"+at.HTTP+"/v1/me", http.Header{"Origin": {origin}, "Access-Control-Request-Method": {http.MethodPut}})
@@ -210,6 +230,7 @@ func TestOriginsAreTheConfiguredOnes(t *testing.T) {
 }
 
 func TestHugeHeadersAreRefused(t *testing.T) {
+	t.Parallel()
 	at, _ := start(t, settings(t, t.TempDir()))
 	for _, addr := range []string{at.HTTP, at.Admin} {
 		for size, want := range map[int]int{31 << 10: http.StatusOK, 40 << 10: http.StatusRequestHeaderFieldsTooLarge} {
@@ -220,6 +241,7 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 }
 
 func TestDevTokensAreLoggedLoudly(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		cfg   config.Config
 		level zapcore.Level
@@ -231,11 +253,13 @@ func TestDevTokensAreLoggedLoudly(t *testing.T) {
 		"an issuer's tokens":            {newIssuer(t).settings(), zap.WarnLevel, 0},
 		"an issuer's tokens, all shown": {newIssuer(t).settings(), zap.DebugLevel, 0},
 	} {
-		core, logs := observer.New(tt.level)
-		_, stop := startLogging(t, tt.cfg, zap.New(core))
-		require.NoError(t, stop())
-		n := logs.FilterMessageSnippet("DEV TOKENS ARE ON").Len()
-		assert.Equalf(t, tt.loud, n, "%s: said %d times", name, n)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			core, logs := observer.New(tt.level)
+			_, stop := startLogging(t, tt.cfg, zap.New(core))
+			require.NoError(t, stop())
+			assert.Equal(t, tt.loud, logs.FilterMessageSnippet("DEV TOKENS ARE ON").Len())
+		})
 	}
 }
 
@@ -253,6 +277,7 @@ func send(t *testing.T, method, url string, header http.Header) (int, http.Heade
 }
 
 func TestTwoProcessesInOne(t *testing.T) {
+	t.Parallel()
 	first, _ := start(t, settings(t, t.TempDir()))
 	second, _ := start(t, settings(t, t.TempDir()))
 	for _, at := range []string{first.HTTP, second.HTTP, first.Admin, second.Admin} {
@@ -270,6 +295,7 @@ func get(t *testing.T, url string, want int) {
 }
 
 func TestStartAndStopAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for range 5 {
 		_, stop := start(t, settings(t, dir))
@@ -278,6 +304,7 @@ func TestStartAndStopAgainAndAgain(t *testing.T) {
 }
 
 func TestStopDuringTheStart(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := t.TempDir()
@@ -287,7 +314,7 @@ func TestStopDuringTheStart(t *testing.T) {
 }
 
 func TestFailedStartUndoesEverything(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
 	taken, _ := start(t, settings(t, t.TempDir()))
 	for _, tt := range []struct{ name, env, want string }{
 		{"http port in use", "FANFARE_HTTP_ADDR=" + taken.HTTP, taken.HTTP + " is in use"},
@@ -295,20 +322,23 @@ func TestFailedStartUndoesEverything(t *testing.T) {
 		{"metrics port in use", "FANFARE_METRICS_ADDR=" + taken.Admin, taken.Admin + " is in use: stop the other process, or set FANFARE_METRICS_ADDR"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
 			err := daemon.Run(t.Context(), daemon.Options{
 				Config: settings(t, dir, tt.env), Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
 			})
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error is %v", err)
 			}
+			_, stop := start(t, settings(t, dir)) // the directory is free again
+			assert.NoError(t, stop())
 		})
 	}
-	_, stop := start(t, settings(t, dir)) // the directory is free again
-	assert.NoError(t, stop())
 }
 
 // A scraper reaches only the metrics address, under any host name, and cannot operate anything.
 func TestTheMetricsAddressHasNoOperations(t *testing.T) {
+	t.Parallel()
 	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_PPROF=on"))
 	for path, want := range map[string]struct{ metrics, admin int }{
 		"/metrics": {200, 421}, "/healthz": {200, 421}, "/servez": {200, 421}, "/readyz": {200, 421},
@@ -325,16 +355,16 @@ func TestTheMetricsAddressHasNoOperations(t *testing.T) {
 
 // A variable that a person has set is not ignored silently.
 func TestIgnoredVariablesOfThePlatformAreLoggedOnce(t *testing.T) {
-	t.Setenv("FANFARE_SERVICE_PORT", "8080")
-	t.Setenv("FANFARE_API_PORT", "tcp://10.0.0.1:80")
+	t.Parallel()
 	core, logged := observer.New(zap.InfoLevel)
-	startLogging(t, settings(t, t.TempDir()), zap.New(core))
+	startAs(t, daemon.Options{Config: settings(t, t.TempDir()), Log: zap.New(core), Environ: []string{"FANFARE_SERVICE_PORT=8080", "FANFARE_API_PORT=tcp://10.0.0.1:80"}})
 	lines := logged.FilterMessageSnippet("ignored variables").All()
 	require.Len(t, lines, 1)
 	assert.Equal(t, []any{"FANFARE_API_PORT", "FANFARE_SERVICE_PORT"}, lines[0].ContextMap()["names"])
 }
 
 func TestAnAdminAddressThatOthersReachIsLogged(t *testing.T) {
+	t.Parallel()
 	for addr, want := range map[string]int{"127.0.0.1:0": 0, "0.0.0.0:0": 1} {
 		core, logged := observer.New(zap.WarnLevel)
 		_, stop := startLogging(t, settings(t, t.TempDir(), "FANFARE_ADMIN_ADDR="+addr), zap.New(core))
@@ -348,12 +378,14 @@ func TestAnAdminAddressThatOthersReachIsLogged(t *testing.T) {
 // dev tokens refuses such a host name, whatever address it listens on: the port of a container
 // may be published only on loopback.
 func TestDevTokensAreNotForPagesThatRebindTheirName(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
+	const public = "FANFARE_DEV_AUTH_PUBLIC=allow"
 	for more, want := range map[string]int{
-		"FANFARE_DEV_AUTH_PUBLIC=": http.StatusMisdirectedRequest, "FANFARE_DEV_AUTH_PUBLIC=allow": http.StatusMisdirectedRequest,
-		"FANFARE_DEV_AUTH_HOSTS=evil": http.StatusMisdirectedRequest, "FANFARE_DEV_AUTH_HOSTS=other,Evil.example": http.StatusOK,
+		"FANFARE_DEV_AUTH_PUBLIC=": http.StatusMisdirectedRequest, public: http.StatusMisdirectedRequest,
+		public + " FANFARE_DEV_AUTH_HOSTS=evil": http.StatusMisdirectedRequest, public + " FANFARE_DEV_AUTH_HOSTS=other,Evil.example": http.StatusOK,
 	} {
-		at, stop := start(t, settings(t, dir, more))
+		at, stop := start(t, settings(t, dir, strings.Fields(more)...))
 		for _, path := range []string{"/openapi.json", "/healthz"} {
 			ask(t, at.HTTP, "evil.example", path, want)
 			ask(t, at.HTTP, "localhost", path, http.StatusOK)
@@ -378,6 +410,7 @@ func ask(t *testing.T, addr, host, path string, want int) {
 }
 
 func TestSecondProcessOnOneDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	start(t, settings(t, dir))
 	err := daemon.Run(t.Context(), daemon.Options{Config: settings(t, dir), Roles: daemon.Roles{API: true}, Log: zap.NewNop()})
@@ -387,6 +420,7 @@ func TestSecondProcessOnOneDirectoryIsRefused(t *testing.T) {
 }
 
 func TestUnreachableDependencyIsNamed(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	err := daemon.Run(ctx, daemon.Options{
@@ -399,6 +433,7 @@ func TestUnreachableDependencyIsNamed(t *testing.T) {
 }
 
 func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
+	t.Parallel()
 	addr := porttest.Free(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -430,10 +465,11 @@ func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
 }
 
 func TestDataSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at, stop := start(t, settings(t, dir))
 	token := tokens(t, dir)
-	put(t, at.HTTP, token(t, "ann"))
+	called(t, at.HTTP, token(t, "ann"), "Ann")
 	require.NoError(t, stop())
 	secret, err := os.Stat(filepath.Join(dir, "dev-secret"))
 	if err != nil || secret.Mode().Perm() != 0o600 {
@@ -443,13 +479,6 @@ func TestDataSurvivesARestart(t *testing.T) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.HTTP+"/v1/me", nil)
 	require.NoError(t, err)
 	do(t, req, token(t, "ann"), http.StatusOK)
-}
-
-func put(t *testing.T, addr, token string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+addr+"/v1/me", strings.NewReader(`{"name":"Ann"}`))
-	require.NoError(t, err)
-	do(t, req, token, http.StatusOK)
 }
 
 func do(t *testing.T, req *http.Request, token string, want int) {

@@ -44,12 +44,14 @@ type engine struct {
 	writers int
 	// pageSize is the number of followers that are read at once; 0 is the default of the worker.
 	pageSize int
+	// likesEach is the time between two looks at the like counts of a live home; 0 is the default of package live.
+	likesEach time.Duration
 	// workers are the numbers of workers of the fan-out.
 	workers fanoutWorkers
 	// items estimates the number of items of the table.
 	items func(context.Context) (int64, error)
 	// backups makes backups. It is nil if the engine has no backups.
-	backups admin.Backuper
+	backups *backups
 	// devSecret signs dev tokens.
 	devSecret []byte
 	// events sends the events of applied work to other programs, and notices sends events to
@@ -83,6 +85,9 @@ func (e *engine) register(reg prometheus.Registerer) error {
 // for some windows of the most liked posts.
 const likesInFlight = 20_000
 
+// localLikes is the likesEach of the embedded engine, where a look costs no units.
+const localLikes = 2 * time.Second
+
 // fanoutWorkers has the number of workers for each topic of the fan-out. Each topic has its own workers, so no
 // topic takes workers from another topic (I8). Mark walks use some workers of the backfills.
 type fanoutWorkers struct{ posts, backfills, walks, chunks, notices int }
@@ -105,7 +110,7 @@ func (w fanoutWorkers) maxInFlight() map[string]int {
 
 // openNotices opens the sender of events to the topic of notifications, if notifications are on.
 func (p *process) openNotices(e *engine) {
-	if !p.cfg.HasNotifications() {
+	if !p.cfg.Notifications {
 		return
 	}
 	sender := events.New(e.broker.Publish, queue.TopicNotices, notify.Recipient, p.log.Named("notices"))
@@ -148,7 +153,7 @@ func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (err error) 
 
 // openEmbedded opens the stores. If the disk is full, openEmbedded waits for room until ctx ends.
 func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine, err error) {
-	e := &engine{local: true, authors: feed.NewAuthors(), writers: 1, workers: embeddedWorkers(), devSecret: []byte(p.cfg.DevSecret)}
+	e := &engine{local: true, authors: feed.NewAuthors(), writers: 1, likesEach: localLikes, workers: embeddedWorkers(), devSecret: []byte(p.cfg.DevSecret)}
 	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
 		if e.devSecret, err = dir.Secret(); err != nil {
 			return nil, err
@@ -175,18 +180,25 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 			return nil
 		}
 	}
-	store, err := tableembedded.Open(dir.Path(datadir.Table), tableembedded.Options{FS: files(stream.Table), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, Stop: ctx.Done()})
+	openTable, openQueue := tableembedded.Open, queueembedded.Open
+	if dir.IsNew() {
+		openTable, openQueue = tableembedded.Create, queueembedded.Create
+	}
+	store, err := openTable(dir.Path(datadir.Table), tableembedded.Options{FS: files(stream.Table), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, Stop: ctx.Done()})
 	if err != nil {
 		return nil, err
 	}
 	p.cleanups.addCloser("table", store.Close)
-	broker, err := queueembedded.Open(dir.Path(datadir.Queue), queueembedded.Options{
+	broker, err := openQueue(dir.Path(datadir.Queue), queueembedded.Options{
 		FS: files(stream.Queue), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.cleanups.addCloser("queue", broker.Close)
+	if err := dir.Made(); err != nil {
+		return nil, err
+	}
 	e.store, e.broker, e.items = store, broker, store.Items
 	p.shares.Yield.Rest = true // docs/decisions/0036-large-work-yields.md
 	made := &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version}

@@ -12,11 +12,14 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"fanfare/internal/awsclient"
 	"fanfare/internal/clock"
 	"fanfare/internal/datadir"
 	"fanfare/internal/feed"
@@ -54,8 +57,9 @@ func (s stuckMarks) Get(ctx context.Context, in table.GetInput) (table.GetResult
 // TestAPostWaitsForNoBackfill makes many users follow one author while every backfill hangs. A post that is
 // published after all these follows must still reach its follower, with one worker for each topic (I8).
 func TestAPostWaitsForNoBackfill(t *testing.T) {
+	t.Parallel()
 	const crowd = 2000
-	broker, err := queueembedded.Open(t.TempDir(), queueembedded.Options{})
+	broker, err := queueembedded.Create(t.TempDir(), queueembedded.Options{})
 	require.NoError(t, err)
 	metrics, err := obs.NewMetrics(prometheus.NewRegistry())
 	require.NoError(t, err)
@@ -83,7 +87,7 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 		profile(fan)
 		follow(fan, "celebrity")
 	}
-	post, err := users.CreatePost(t.Context(), "ordinary", feed.PostInput{Text: "hello"})
+	post, err := users.CreatePost(t.Context(), "ordinary", feed.PostInput{Content: feed.Content{Text: "hello"}})
 	require.NoError(t, err)
 
 	release := sync.OnceFunc(func() { close(store.release) })
@@ -142,6 +146,7 @@ func (d *delivering) BatchWrite(ctx context.Context, writes []table.BatchWrite) 
 
 // On the embedded engine chunks and backfills rest while ordinary posts are delivered (I8).
 func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
+	t.Parallel()
 	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), work: zap.NewNop(), clock: clock.New(time.Now)}
 	dir, err := datadir.Open(t.TempDir())
 	require.NoError(t, err)
@@ -154,11 +159,11 @@ func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
 
 // On AWS chunks and backfills leave processor time to ordinary posts (I8).
 func TestLargeWorkYieldsOnAWS(t *testing.T) {
-	for name, value := range map[string]string{"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} {
-		t.Setenv(name, value)
-	}
+	t.Parallel()
 	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), work: zap.NewNop(), clock: clock.New(time.Now)}
-	_, err := p.openAWS(t.Context())
+	_, err := p.openAWS(awsclient.With(t.Context(), func(cfg *aws.Config) {
+		cfg.Region, cfg.Credentials = "eu-central-1", credentials.NewStaticCredentialsProvider("test", "test", "")
+	}))
 	require.NoError(t, err)
 	assert.Equal(t, BatchesAtOnce(), p.shares.Yield.AtOnce)
 	assert.Positive(t, p.shares.Yield.AtOnce)
@@ -170,10 +175,12 @@ func TestLargeWorkYieldsOnAWS(t *testing.T) {
 // process, and then publishes an ordinary post. The embedded queue is fair by rounds, and SQS is fair by its
 // rule for noisy groups. Only the messages that the process already holds may be delivered before the
 // ordinary post, so no worker has to be reserved for other authors (I8).
+//
+//nolint:paralleltest // it counts the steps of its workers, so no other test may take their processors
 func TestAPostWaitsForNoFloodOfOneAuthor(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		workers := embeddedWorkers()
-		broker, err := queueembedded.Open(t.TempDir(), queueembedded.Options{MaxInFlight: workers.maxInFlight()})
+		broker, err := queueembedded.Create(t.TempDir(), queueembedded.Options{MaxInFlight: workers.maxInFlight()})
 		require.NoError(t, err)
 		floodByOneAuthor(t, broker, workers)
 	})
@@ -214,7 +221,7 @@ func floodByOneAuthor(t *testing.T, broker interface {
 		eventID, err := p.ids.New()
 		require.NoError(t, err)
 		head := messages.Header{EventID: eventID, Time: time.Now().UTC()}
-		msg, err := queue.Message(t.Context(), &messages.PostCreated{Header: head, PostID: eventID, AuthorID: author, Text: "x"})
+		msg, err := queue.Message(t.Context(), &messages.PostCreated{Header: head, PostID: eventID, AuthorID: author, Content: messages.Content{Text: "x"}})
 		require.NoError(t, err)
 		return msg
 	}

@@ -13,6 +13,7 @@ import (
 )
 
 func TestAGateWaitsForTheRequestsOfTheProgram(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		takes, stopTakes time.Duration
 		says             string
@@ -21,6 +22,7 @@ func TestAGateWaitsForTheRequestsOfTheProgram(t *testing.T) {
 		"a request that never ends":            {time.Hour, 5 * time.Second, "requests of the program were still unanswered after 5s"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var cut error
 				g := newGate(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -73,6 +73,7 @@ func (i *issuer) token(user string, key *rsa.PrivateKey, change jwt.MapClaims) s
 }
 
 func TestContractWithTokensOfAnIssuer(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	at, _ := start(t, i.settings())
 	apitest.Exercise(t, apitest.Target{
@@ -91,6 +92,7 @@ func TestContractWithTokensOfAnIssuer(t *testing.T) {
 // The issuer is the only required setting, because the issuer's discovery document names the keys. The
 // tokens of this test have the user in another claim than sub.
 func TestAnIssuerAloneIsEnough(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER="+i.jwksURL, "FANFARE_JWT_AUDIENCE=other,"+audience, "FANFARE_JWT_USER_CLAIM=uid"))
 	for user, want := range map[string]int{"auth0|5f7c": http.StatusConflict, "a/b": http.StatusUnauthorized} { // no profile yet
@@ -101,6 +103,7 @@ func TestAnIssuerAloneIsEnough(t *testing.T) {
 }
 
 func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	at, _ := start(t, i.settings())
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -117,6 +120,7 @@ func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {
 		"expired":             {i.token("ann", i.key, jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()}), http.StatusUnauthorized},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.HTTP+"/v1/me", nil)
 			require.NoError(t, err)
 			do(t, req, tt.token, tt.want)
@@ -126,6 +130,8 @@ func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {
 
 // The keys are refreshed every quarter of an hour, which is too long for a test in real time. So the test
 // looks for the goroutine that refreshes the keys.
+//
+//nolint:paralleltest // it looks at the goroutines of all tests
 func TestKeysOfAnIssuerAreKeptFresh(t *testing.T) {
 	withProfiles := func(cfg config.Config) config.Config {
 		cfg.Pprof = true

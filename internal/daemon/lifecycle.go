@@ -42,7 +42,7 @@ func (p *process) drain(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	p.health.Drain()
-	if rest := p.cfg.DrainTime(); rest > 0 && p.opt.Roles.API && p.roots.ctx.Err() == nil {
+	if rest := p.cfg.Drain; rest > 0 && p.opt.Roles.API && p.roots.ctx.Err() == nil {
 		p.log.Info("draining: /servez is 503, and requests are answered", zap.Duration("drain", rest))
 		_ = backoff.Wait(p.roots.ctx, rest) // the failure of a root ends the wait early
 	}

@@ -23,6 +23,7 @@ import (
 )
 
 func TestCleanupsRunLastFirstAndAllOfThem(t *testing.T) {
+	t.Parallel()
 	var order []string
 	var c cleanups
 	for _, name := range []string{"a", "b", "c"} {
@@ -43,6 +44,7 @@ func TestCleanupsRunLastFirstAndAllOfThem(t *testing.T) {
 }
 
 func TestCloserThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
@@ -59,6 +61,7 @@ func TestCloserThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
 }
 
 func TestCloserIsWaitedForAndItsErrorNamed(t *testing.T) {
+	t.Parallel()
 	var c cleanups
 	c.addCloser("quick", func() error { return errors.New("broken") })
 	if err := c.run(t.Context(), time.Minute); err == nil || err.Error() != "close quick: broken" {
@@ -68,6 +71,7 @@ func TestCloserIsWaitedForAndItsErrorNamed(t *testing.T) {
 
 // A step with limits of its own is not cut, and takes no time from the earlier steps.
 func TestACleanupMayHaveLimitsOfItsOwn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c cleanups
 		takes := func(d time.Duration) func(context.Context) error {
@@ -81,12 +85,14 @@ func TestACleanupMayHaveLimitsOfItsOwn(t *testing.T) {
 }
 
 func TestFirstRootThatEndsEndsAll(t *testing.T) {
+	t.Parallel()
 	for name, run := range map[string]func(context.Context) error{
 		"error":   func(context.Context) error { return errors.New("boom") },
 		"panic":   func(context.Context) error { panic("boom") },
 		"nothing": func(context.Context) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRoots(t.Context(), zap.NewNop())
 			r.start("patient", func(ctx context.Context) error { <-ctx.Done(); return nil })
 			r.start("faulty", run)
@@ -99,6 +105,7 @@ func TestFirstRootThatEndsEndsAll(t *testing.T) {
 }
 
 func TestStopIsNoFailure(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := newRoots(ctx, zap.NewNop())
 	for _, name := range []string{"a", "b"} {
@@ -109,6 +116,7 @@ func TestStopIsNoFailure(t *testing.T) {
 }
 
 func TestRootsMayStopWhileOthersStart(t *testing.T) {
+	t.Parallel()
 	for range 50 {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := newRoots(ctx, zap.NewNop())
@@ -163,6 +171,7 @@ func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer 
 }
 
 func TestOpenRequestIsAnsweredDuringTheStop(t *testing.T) {
+	t.Parallel()
 	leave := make(chan struct{})
 	answer, served := serveOne(t, time.Minute, leave)
 	close(leave)
@@ -171,6 +180,7 @@ func TestOpenRequestIsAnsweredDuringTheStop(t *testing.T) {
 }
 
 func TestRequestThatDoesNotEndIsCutAfterTheGrace(t *testing.T) {
+	t.Parallel()
 	answer, served := serveOne(t, 10*time.Millisecond, nil)
 	err := <-served
 	assert.ErrorContains(t, err, "still unanswered")
@@ -179,6 +189,7 @@ func TestRequestThatDoesNotEndIsCutAfterTheGrace(t *testing.T) {
 
 // Probes and browsers open connections without sending a request.
 func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
+	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	silent, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
@@ -201,6 +212,7 @@ func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
 }
 
 func TestDiskThatFailedEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
 		well := func() error { return disk.ErrFull } // a full disk can recover, so it is no failure

@@ -15,6 +15,7 @@ import (
 
 // A stop with open streams is no failure, and a client resumes its live home with the next process.
 func TestALiveHomeGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var address atomic.Value
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {

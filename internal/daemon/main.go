@@ -19,7 +19,8 @@ const (
 	ExitFailure = 1
 	ExitUsage   = 2
 	// ExitFenced is the code of a process that must not write to its archive, because another
-	// process or other data has it, or whose data directory is an old copy of a machine of a pair.
+	// process, other data or the original of its copied directory has it, or whose data directory is
+	// an old copy of a machine of a pair.
 	// A restart of the process has the same end.
 	ExitFenced = 4
 )

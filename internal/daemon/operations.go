@@ -19,15 +19,15 @@ import (
 
 // OpenOperations returns the operations on the table of a configuration on AWS. The caller
 // must call end.
-func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations, end func() error, err error) {
+func OpenOperations(ctx context.Context, cfg config.Config) (d admin.Domain, end func() error, err error) {
 	clk := clock.New(time.Now)
 	store, err := OpenTable(ctx, cfg, clk)
 	if err != nil {
-		return nil, nil, err
+		return d, nil, err
 	}
 	broker, err := OpenSQS(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, clk)
 	if err != nil {
-		return nil, nil, err
+		return d, nil, err
 	}
 	ids := id.NewGenerator(time.Now)
 	lives := lifetime.New(lifetime.Config{Store: store, Now: time.Now, TTL: cfg.TimelineTTL})
@@ -37,5 +37,6 @@ func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations,
 	checks := audit.New(audit.Config{
 		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, Lifetimes: lives, LikesByUser: bool(cfg.LikesByUser),
 	})
-	return admin.Domain{Deliveries: delivery.New(way), Homes: homes, Letters: broker, Audit: checks, Items: itemsOf(store)}, broker.Close, nil
+	d = admin.Domain{Deliveries: delivery.New(way), Homes: homes, Letters: broker, Audit: checks, Items: itemsOf(store), Now: time.Now}
+	return d, broker.Close, nil
 }

@@ -31,6 +31,7 @@ import (
 // take, for ten seconds: posts, posts of a large author and follows. Every accepted call has its effect once
 // the queues are empty, and no effect happens twice. A refused call is answered with a request to retry.
 func TestAnOverloadedTableLosesNothing(t *testing.T) {
+	t.Parallel()
 	const seconds, authors, fans, crowd, postsASecond, followsASecond = 10, 6, 20, 150, 12, 6
 	synctest.Test(t, func(t *testing.T) {
 		memory := tabletest.NewMemory()
@@ -91,7 +92,7 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		post := func(author string) {
 			calls.Go(func() {
 				try(func() error {
-					made, err := api.CreatePost(t.Context(), author, feed.PostInput{Text: "under load"})
+					made, err := api.CreatePost(t.Context(), author, feed.PostInput{Content: feed.Content{Text: "under load"}})
 					if err == nil {
 						mu.Lock()
 						posts[author] = append(posts[author], made.ID)

@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// heartbeat is the time between two messages of a primary to its standby.
-	heartbeat = 500 * time.Millisecond
 	// askPeer is the time for which a start waits for the answer of the other machine.
 	askPeer = 2 * time.Second
 	// seedDir is the directory, within the data directory, of the copies for a standby.
@@ -31,7 +29,7 @@ const (
 var errOtherRole = errors.New("this machine has another role in its pair from now on")
 
 func (p *process) pairTiming() pair.Timing {
-	return pair.Timing{Heartbeat: heartbeat, Patience: p.cfg.StandbyWait(), Lease: p.cfg.LeaseTime()}
+	return pair.Timing{Heartbeat: p.cfg.Heartbeat(), Patience: p.cfg.StandbyTimeout, Lease: p.cfg.Lease}
 }
 
 func (p *process) pairKeys() pair.Keys {
@@ -72,11 +70,19 @@ func (p *process) decideRole(ctx context.Context, dir *datadir.Dir) error {
 	if p.cfg.HasRegister() {
 		return p.begin(ctx, dir, fresh)
 	}
-	if role.Role != pair.RolePrimary || role.Mode != pair.ModeAlone {
-		return nil // a paired primary asks the other machine while it waits for it
+	if role.Role != pair.RolePrimary {
+		return nil
 	}
 	peer, err := p.askPeer(ctx, role)
-	if err != nil {
+	if err == nil {
+		err = role.CopyOf(peer)
+	}
+	switch {
+	case errors.Is(err, pair.ErrSameDisk):
+		return err
+	case role.Mode != pair.ModeAlone:
+		return nil // a paired primary asks the other machine again while it waits for it
+	case err != nil:
 		p.log.Warn("the other machine of the pair does not answer: this machine starts alone", zap.Error(err))
 		return nil
 	}

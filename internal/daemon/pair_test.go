@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/pair"
 	"fanfare/internal/porttest"
@@ -24,9 +25,15 @@ import (
 
 // machine is a process of a pair.
 type machine struct {
-	t     *testing.T
-	dir   string
-	env   []string
+	t   *testing.T
+	dir string
+	env []string
+	// lease is shorter than FANFARE_FAILOVER_AFTER lets it be, because a promotion waits for the end of one, and sometimes of five.
+	lease time.Duration
+	// patience is the time for which a write waits for the standby.
+	patience time.Duration
+	// aws is the AWS of the machine, nil for none.
+	aws   http.Handler
 	ready chan daemon.Addresses // each begin of a role
 	ended chan error            // nil if no process runs
 	kill  context.CancelFunc
@@ -40,21 +47,29 @@ func newPair(t *testing.T) (one, two *machine) {
 	require.NoError(t, pair.MakeKeys(keys))
 	addrs := []string{porttest.Free(t), porttest.Free(t)}
 	with := func(i int, name string) *machine {
-		return &machine{t: t, dir: t.TempDir(), env: []string{
-			"FANFARE_PEER_ADDR=" + addrs[i], "FANFARE_PEER=" + addrs[1-i], "FANFARE_STANDBY_TIMEOUT=200ms", "FANFARE_LEASE=2s",
+		return &machine{t: t, dir: t.TempDir(), lease: 500 * time.Millisecond, patience: 200 * time.Millisecond, env: []string{
+			"FANFARE_PEER_ADDR=" + addrs[i], "FANFARE_PEER=" + addrs[1-i],
 			"FANFARE_PEER_CERT=" + filepath.Join(keys, name+".crt"), "FANFARE_PEER_KEY=" + filepath.Join(keys, name+".key"), "FANFARE_PEER_CA=" + filepath.Join(keys, "ca.crt"),
 		}}
 	}
 	return with(0, "one"), with(1, "two")
 }
 
+// settings returns the configuration of the machine.
+func (m *machine) settings() config.Config {
+	m.t.Helper()
+	cfg := settings(m.t, m.dir, m.env...)
+	cfg.Lease, cfg.StandbyTimeout, cfg.ArchiveEvery = m.lease, m.patience, 100*time.Millisecond
+	return cfg
+}
+
 // begin starts the process. It does not wait.
 func (m *machine) begin(standby bool) {
 	m.t.Helper()
-	ctx, cancel := context.WithCancel(m.t.Context())
+	ctx, cancel := context.WithCancel(withAWS(m.t.Context(), m.aws))
 	ended := make(chan error, 1)
 	m.ready, m.ended, m.kill = make(chan daemon.Addresses, 9), ended, cancel
-	cfg := settings(m.t, m.dir, m.env...)
+	cfg := m.settings()
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Options{
 			Config: cfg, Standby: standby, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
@@ -96,9 +111,9 @@ func (m *machine) client() *admin.Client {
 	return admin.NewClient(m.at.Admin, &http.Client{Timeout: time.Minute})
 }
 
-func (m *machine) status() admin.PairStatus {
+func (m *machine) status() pair.Status {
 	m.t.Helper()
-	s, err := m.client().Pair(m.t.Context())
+	s, err := admin.PairStatus().Do(m.t.Context(), m.client(), admin.None{})
 	require.NoError(m.t, err)
 	return s
 }
@@ -143,8 +158,20 @@ func (m *machine) get(path, token string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
+// profile waits until the machine answers, and returns the profile of the token's user.
+func (m *machine) profile(token string) (text string) {
+	m.t.Helper()
+	until(m.t, "an answer", func() bool {
+		var code int
+		code, text = m.get("/v1/me", token)
+		return code == http.StatusOK
+	})
+	return text
+}
+
 // The machine with the primary is lost, the standby is promoted, and the old machine comes back as its standby.
 func TestAPairChangesItsRolesWithoutALoss(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
@@ -156,18 +183,14 @@ func TestAPairChangesItsRolesWithoutALoss(t *testing.T) {
 	for i := range 20 {
 		called(t, one.at.HTTP, ann, fmt.Sprint("paired ", i))
 	}
-	_, err := two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
-	require.ErrorContains(t, err, "connected")
-
 	require.NoError(t, one.stop(), "a stop does not wait for the standby")
-	_, err = two.client().Promote(t.Context(), admin.Promotion{})
+	_, err := admin.Promote().Do(t.Context(), two.client(), admin.Promotion{})
 	require.ErrorContains(t, err, "--primary-is-gone")
-	s, err := two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	s, err := admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
 	require.NoError(t, err)
 	assert.Equal(t, pair.RolePrimary, s.Role)
 	two.await(false)
-	code, text := two.get("/v1/me", ann) // the secret of the tokens came with the seed
-	assert.Equal(t, http.StatusOK, code)
+	text := two.profile(ann) // the secret of the tokens came with the seed
 	assert.Contains(t, text, "paired 19")
 	called(t, two.at.HTTP, ann, "by the second machine")
 
@@ -176,15 +199,16 @@ func TestAPairChangesItsRolesWithoutALoss(t *testing.T) {
 	two.untilPaired()
 	called(t, two.at.HTTP, ann, "on both machines again")
 	require.NoError(t, two.stop())
-	_, err = one.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	_, err = admin.Promote().Do(t.Context(), one.client(), admin.Promotion{PrimaryIsGone: true})
 	require.NoError(t, err)
 	one.await(false)
-	_, text = one.get("/v1/me", ann)
+	text = one.profile(ann)
 	assert.Contains(t, text, "on both machines again")
 }
 
 // An upgrade: the roles change, and change back, without a seed and without a lost write.
 func TestAPairExchangesItsRoles(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	one.start(false)
 	two.start(true)
@@ -195,12 +219,12 @@ func TestAPairExchangesItsRoles(t *testing.T) {
 		called(t, round.from.at.HTTP, ann, fmt.Sprint("before exchange ", i))
 		disk, err := pair.LoadRole(round.from.dir)
 		require.NoError(t, err)
-		s, err := round.to.client().Promote(t.Context(), admin.Promotion{})
+		s, err := admin.Promote().Do(t.Context(), round.to.client(), admin.Promotion{})
 		require.NoError(t, err)
 		assert.Equal(t, pair.RolePrimary, s.Role)
 		round.to.await(false)
 		round.from.await(true)
-		_, text := round.to.get("/v1/me", ann)
+		text := round.to.profile(ann)
 		assert.Contains(t, text, fmt.Sprint("before exchange ", i))
 		round.to.untilPaired()
 		after, err := pair.LoadRole(round.from.dir)
@@ -213,6 +237,7 @@ func TestAPairExchangesItsRoles(t *testing.T) {
 // P11, P4: without its standby a paired primary answers neither writes nor, after the lease, reads. It continues when
 // the standby is back.
 func TestAPairedPrimaryAnswersNothingWithoutItsStandby(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	one.start(false)
 	two.start(true)
@@ -245,11 +270,12 @@ func TestAPairedPrimaryAnswersNothingWithoutItsStandby(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, role.Unpair())
 	one.start(false)
-	_, text := one.get("/v1/me", ann)
+	text := one.profile(ann)
 	assert.Contains(t, text, "paired again")
 }
 
 func TestADirectoryOfAPairIsNotOpenedAlone(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	one.start(false)
 	two.start(true)
@@ -265,6 +291,7 @@ func TestADirectoryOfAPairIsNotOpenedAlone(t *testing.T) {
 	// A standby would lose data of its own.
 	data := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(data, "table"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "FORMAT"), []byte("3\n"), 0o600))
 	err := daemon.Run(t.Context(), daemon.Options{Config: settings(t, data, two.env...), Standby: true, Log: zap.NewNop()})
 	require.ErrorContains(t, err, "data of its own")
 	// A second primary would have other data.
@@ -279,6 +306,7 @@ func TestADirectoryOfAPairIsNotOpenedAlone(t *testing.T) {
 
 // A paired primary gives no new copy to its standby without an operator, and names the way out. The way out loses nothing.
 func TestAStandbyThatIsRefusedGetsANewCopyByItsOperator(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	address := porttest.Free(t)
 	one.env = append(one.env, "FANFARE_ADMIN_ADDR="+address)
@@ -310,9 +338,9 @@ func TestAStandbyThatIsRefusedGetsANewCopyByItsOperator(t *testing.T) {
 	two.untilPaired()
 	assert.Empty(t, one.status().Reason)
 	require.NoError(t, one.stop())
-	_, err = two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	_, err = admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
 	require.NoError(t, err)
 	two.await(false)
-	_, text := two.get("/v1/me", ann)
+	text := two.profile(ann)
 	assert.Contains(t, text, "paired")
 }

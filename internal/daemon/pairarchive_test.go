@@ -2,7 +2,6 @@ package daemon_test
 
 import (
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,12 +26,25 @@ import (
 func newArchived(t *testing.T) (root string, one, two *machine) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "archive")
-	require.NoError(t, os.Mkdir(root, 0o700))
+	require.NoError(t, os.Mkdir(root+".disk", 0o700))
+	mount(t, root, true)
 	one, two = newPair(t)
 	for _, m := range []*machine{one, two} {
 		m.env = append(m.env, "FANFARE_ARCHIVE=file://"+root)
 	}
 	return root, one, two
+}
+
+// mount mounts the disk of an archive, or takes it away. The archive is a link, which is changed in one step, so that no late
+// write can make another archive in its place.
+func mount(t *testing.T, root string, there bool) {
+	t.Helper()
+	to := root + ".disk"
+	if !there {
+		to = root + ".away"
+	}
+	require.NoError(t, os.Symlink(to, root+".link"))
+	require.NoError(t, os.Rename(root+".link", root))
 }
 
 func archiveIn(t *testing.T, root string) *archive.Archive {
@@ -81,7 +93,7 @@ func (m *machine) restores(token, root string, at time.Time, text string) {
 	t.Helper()
 	until(t, "the archive has "+text, func() bool {
 		found, err := has(t, root, at, text)
-		m.tries(token) // without writes the archive gets a segment each minute only
+		_, _ = rename(t, m.at.HTTP, token, "a late write") // without writes the archive gets a segment each minute only
 		if _, early := errors.AsType[*restore.LateError](err); early {
 			return false
 		}
@@ -108,6 +120,7 @@ func (m *machine) based(token, root string, n int) {
 // The roles change by a switch, and the archive has no gap. A restore has all that was answered before its time, before and
 // after the switch.
 func TestTheArchiveOfAPairContinuesAfterASwitch(t *testing.T) {
+	t.Parallel()
 	root, one, two := newArchived(t)
 	one.start(false)
 	two.start(true)
@@ -121,7 +134,7 @@ func TestTheArchiveOfAPairContinuesAfterASwitch(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(two.dir, archive.StateFile), "a standby archives nothing")
 	called(t, one.at.HTTP, ann, "the last of the first machine")
 
-	_, err := two.client().Promote(t.Context(), admin.Promotion{})
+	_, err := admin.Promote().Do(t.Context(), two.client(), admin.Promotion{})
 	require.NoError(t, err)
 	two.await(false)
 	one.await(true)
@@ -134,7 +147,7 @@ func TestTheArchiveOfAPairContinuesAfterASwitch(t *testing.T) {
 	two.restores(ann, root, before, "before the switch")
 	assert.Zero(t, gaps(t, root))
 
-	_, err = one.client().Promote(t.Context(), admin.Promotion{})
+	_, err = admin.Promote().Do(t.Context(), one.client(), admin.Promotion{})
 	require.NoError(t, err)
 	one.await(false)
 	two.await(true)
@@ -155,11 +168,11 @@ func lose(t *testing.T, root, ann string, one, two *machine) (before, within tim
 	called(t, one.at.HTTP, ann, "before the loss")
 	before = time.Now()
 	one.restores(ann, root, before, "before the loss")
-	require.NoError(t, os.Rename(root, root+".away"))
+	mount(t, root, false)
 	called(t, one.at.HTTP, ann, "only on the standby")
 	within = time.Now()
 	require.NoError(t, one.stop())
-	_, err := two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	_, err := admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
 	require.NoError(t, err)
 	two.await(false)
 	return before, within
@@ -167,6 +180,7 @@ func lose(t *testing.T, root, ann string, one, two *machine) (before, within tim
 
 // The primary is lost while the archive is away. The new primary archives the frames that it has as the standby, and then its own writes.
 func TestTheArchiveOfAPairOutlivesItsPrimary(t *testing.T) {
+	t.Parallel()
 	root, one, two := newArchived(t)
 	one.start(false)
 	two.start(true)
@@ -176,7 +190,7 @@ func TestTheArchiveOfAPairOutlivesItsPrimary(t *testing.T) {
 	before, within := lose(t, root, ann, one, two)
 	called(t, two.at.HTTP, ann, "after the loss")
 	after := time.Now()
-	require.NoError(t, os.Rename(root+".away", root))
+	mount(t, root, true)
 	two.restores(ann, root, after, "after the loss")
 	two.restores(ann, root, within, "only on the standby")
 	two.restores(ann, root, before, "before the loss")
@@ -195,6 +209,7 @@ func TestTheArchiveOfAPairOutlivesItsPrimary(t *testing.T) {
 
 // The new primary lacks frames that the archive lacks: there is a gap, which its first base ends.
 func TestTheArchiveOfAPairHasAGapWithoutTheTail(t *testing.T) {
+	t.Parallel()
 	root, one, two := newArchived(t)
 	one.start(false)
 	two.start(true)
@@ -204,7 +219,7 @@ func TestTheArchiveOfAPairHasAGapWithoutTheTail(t *testing.T) {
 	before, within := lose(t, root, ann, one, two)
 	require.NoError(t, two.stop())
 	require.NoError(t, os.RemoveAll(filepath.Join(two.dir, pair.TailDir)))
-	require.NoError(t, os.Rename(root+".away", root))
+	mount(t, root, true)
 	two.start(false)
 	two.based(ann, root, 2)
 	called(t, two.at.HTTP, ann, "after the base")
@@ -216,20 +231,10 @@ func TestTheArchiveOfAPairHasAGapWithoutTheTail(t *testing.T) {
 	assert.Truef(t, gap, "%v", err)
 }
 
-// tries changes a name. The machine may not answer any more.
-func (m *machine) tries(token string) {
-	m.t.Helper()
-	req, err := http.NewRequestWithContext(m.t.Context(), http.MethodPut, "http://"+m.at.HTTP+"/v1/me", strings.NewReader(`{"name":"a late write"}`))
-	require.NoError(m.t, err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	if res, refused := (&http.Client{Timeout: 10 * time.Second}).Do(req); refused == nil {
-		require.NoError(m.t, res.Body.Close())
-	}
-}
-
 // An operator has promoted the standby of a machine that still serves alone. The archive ends the old primary, which becomes
 // a standby once it reaches the other machine.
 func TestAnOldPrimaryIsEndedByTheArchive(t *testing.T) {
+	t.Parallel()
 	_, one, two := newArchived(t)
 	one.start(false)
 	two.start(true)
@@ -253,7 +258,7 @@ func TestAnOldPrimaryIsEndedByTheArchive(t *testing.T) {
 	called(t, one.at.HTTP, ann, "alone")
 	until(t, "a segment", func() bool { return metric(t, one.at.Admin, `fanfare_archive_puts_total{result="stored"}`) > 0 })
 	two.start(true)
-	_, err = two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	_, err = admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
 	require.NoError(t, err)
 	two.await(false)
 	until(t, "the end of the old primary", func() bool {
@@ -261,7 +266,7 @@ func TestAnOldPrimaryIsEndedByTheArchive(t *testing.T) {
 		case err = <-one.ended:
 			return true
 		default:
-			one.tries(ann)
+			_, _ = rename(t, one.at.HTTP, ann, "a late write") // the machine may not answer any more
 			return false
 		}
 	})
@@ -279,6 +284,7 @@ func TestAnOldPrimaryIsEndedByTheArchive(t *testing.T) {
 
 // A standby whose archive would be lost with its data directory is refused at its start, and not when it becomes the primary.
 func TestAStandbyIsNotToldOfItsArchiveAtItsPromotion(t *testing.T) {
+	t.Parallel()
 	_, two := newPair(t)
 	within := filepath.Join(two.dir, "archive")
 	require.NoError(t, os.Mkdir(within, 0o700))

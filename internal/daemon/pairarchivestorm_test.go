@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
@@ -46,14 +45,7 @@ func (c *changing) write() {
 // set sets whether the archive is away.
 func (c *changing) set(away bool) {
 	c.Helper()
-	switch {
-	case away && !c.away:
-		require.NoError(c, os.Rename(c.root, c.root+".away"))
-	case !away && c.away:
-		until(c.T, "the archive is back", func() bool { // a late write may make the directory, without its content
-			return os.RemoveAll(c.root) == nil && os.Rename(c.root+".away", c.root) == nil
-		})
-	}
+	mount(c.T, c.root, !away)
 	c.away = away
 }
 
@@ -70,7 +62,7 @@ func (c *changing) step() {
 	case 0, 1:
 		c.set(!c.away)
 	case 2:
-		_, err := c.standby.client().Promote(c.Context(), admin.Promotion{})
+		_, err := admin.Promote().Do(c.Context(), c.standby.client(), admin.Promotion{})
 		require.NoError(c, err)
 		c.standby.await(false)
 		c.primary.await(true)
@@ -78,7 +70,7 @@ func (c *changing) step() {
 	case 3, 4:
 		require.NoError(c, c.primary.stop())
 		if !c.registered {
-			_, err := c.standby.client().Promote(c.Context(), admin.Promotion{PrimaryIsGone: true})
+			_, err := admin.Promote().Do(c.Context(), c.standby.client(), admin.Promotion{PrimaryIsGone: true})
 			require.NoError(c, err)
 		}
 		c.standby.await(false)
@@ -99,16 +91,17 @@ func (c *changing) step() {
 
 // A restore to the time of an answer has the write, or names a gap.
 func TestEachTimeOfAPairIsRestoredOrNamed(t *testing.T) {
+	t.Parallel()
 	for seed, registered := range []bool{false, true} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			c := &changing{T: t, rng: rand.New(rand.NewPCG(uint64(seed+1), 7)), registered: registered}
 			c.root, c.primary, c.standby = newArchived(t)
 			if registered {
-				for name, value := range objectstest.NewBucket(t).Env() {
-					t.Setenv(name, value)
-				}
+				register := objectstest.NewBucket(t)
 				for _, m := range []*machine{c.primary, c.standby} {
-					m.env = append(m.env, "FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_FAILOVER_AFTER=3s")
+					m.aws, m.patience = register, time.Second
+					m.env = append(m.env, "FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_FAILOVER_AFTER=3s")
 				}
 			}
 			c.primary.start(false)
@@ -124,7 +117,7 @@ func TestEachTimeOfAPairIsRestoredOrNamed(t *testing.T) {
 			c.set(false)
 			last := c.marks[len(c.marks)-1]
 			until(t, "the archive has the last write", func() bool {
-				c.primary.tries(c.ann)
+				_, _ = rename(t, c.primary.at.HTTP, c.ann, "a late write") // the primary may not answer any more
 				_, err := has(t, c.root, last.at, "")
 				_, early := errors.AsType[*restore.LateError](err)
 				return !early

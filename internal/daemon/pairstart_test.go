@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,6 +40,7 @@ func (c *cut) Write(p []byte) (int, error) {
 // The first ack of the standby lets a primary open its stores, which waits for more acks. If the standby is promoted instead, the
 // primary still becomes its standby.
 func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
@@ -50,13 +50,13 @@ func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
 	require.NoError(t, one.stop())
 	require.NoError(t, two.stop())
 
-	cfg := settings(t, two.dir, two.env...)
+	cfg := two.settings()
 	role, err := pair.LoadRole(two.dir)
 	require.NoError(t, err)
 	down := new(atomic.Bool)
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: role, Dir: two.dir, Stream: filepath.Join(two.dir, "stream"), DataFormat: 1 << 10, Version: "test", Log: zap.NewNop(),
-		Timing: pair.Timing{Heartbeat: 500 * time.Millisecond, Patience: cfg.StandbyWait(), Lease: cfg.LeaseTime()},
+		Timing: pair.Timing{Heartbeat: cfg.Heartbeat(), Patience: cfg.StandbyTimeout, Lease: cfg.Lease},
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			if down.Load() {
 				return nil, errors.New("the link is cut")
@@ -98,6 +98,7 @@ func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
 
 // A primary whose stores were put back answers nothing beside its standby, and the register still allows the promotion (P9).
 func TestAPrimaryWithOldStoresEnds(t *testing.T) {
+	t.Parallel()
 	_, one, two := newRegistered(t, "FANFARE_FAILOVER=manual")
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
@@ -112,15 +113,21 @@ func TestAPrimaryWithOldStoresEnds(t *testing.T) {
 	require.NoError(t, one.stop())
 	role, err := os.ReadFile(filepath.Join(one.dir, pair.RoleFile))
 	require.NoError(t, err)
+	lock := filepath.Join(t.TempDir(), "LOCK") // a disk that is put back as a whole has its lock file; a copy of the files is refused
+	require.NoError(t, os.Rename(filepath.Join(one.dir, "LOCK"), lock))
 	require.NoError(t, os.RemoveAll(one.dir))
 	require.NoError(t, os.CopyFS(one.dir, os.DirFS(old)))
+	one.begin(false)
+	require.ErrorIs(t, <-one.ended, pair.ErrCopied)
+	one.ended = nil
+	require.NoError(t, os.Rename(lock, filepath.Join(one.dir, "LOCK")))
 	require.NoError(t, os.WriteFile(filepath.Join(one.dir, pair.RoleFile), role, 0o600))
 	one.begin(false)
 	require.ErrorIs(t, <-one.ended, pair.ErrRewound)
 	one.ended = nil
-	_, err = two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	_, err = admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
 	require.NoError(t, err)
 	two.await(false)
-	_, text := two.get("/v1/me", ann)
+	text := two.profile(ann)
 	assert.Contains(t, text, "later")
 }

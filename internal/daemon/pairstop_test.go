@@ -18,6 +18,7 @@ import (
 
 // A stop ends without an error while the standby is away, even if writes wait for the standby.
 func TestAPrimaryStopsWithoutItsStandby(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	one.start(false)
 	two.start(true)
@@ -25,7 +26,8 @@ func TestAPrimaryStopsWithoutItsStandby(t *testing.T) {
 	ann := tokens(t, one.dir)(t, "ann")
 	called(t, one.at.HTTP, ann, "paired")
 	require.NoError(t, two.stop())
-	code := one.put(ann, "unconfirmed")
+	code, err := rename(t, one.at.HTTP, ann, "unconfirmed")
+	require.NoError(t, err)
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 	require.NoError(t, one.stop())
 
@@ -33,25 +35,14 @@ func TestAPrimaryStopsWithoutItsStandby(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, role.Unpair())
 	one.start(false) // the stores were closed, so the process opens them again
-	_, text := one.get("/v1/me", ann)
+	text := one.profile(ann)
 	assert.Contains(t, text, "ann")
 	require.NoError(t, one.stop())
 }
 
-// put changes a name, and returns the status of the answer.
-func (m *machine) put(token, name string) int {
-	m.t.Helper()
-	req, err := http.NewRequestWithContext(m.t.Context(), http.MethodPut, "http://"+m.at.HTTP+"/v1/me", strings.NewReader(`{"name":"`+name+`"}`))
-	require.NoError(m.t, err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
-	require.NoError(m.t, err)
-	require.NoError(m.t, res.Body.Close())
-	return res.StatusCode
-}
-
 // Each of two standbys learns the role of the other machine, so that its log and a start show that role.
 func TestAStandbyAnswersWhatItIs(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	two.start(true)
 	cfg := settings(t, one.dir, one.env...)
@@ -65,6 +56,7 @@ func TestAStandbyAnswersWhatItIs(t *testing.T) {
 
 // A token of one machine is valid on the other machine.
 func TestAPairHasOneSecret(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	two.env = append(two.env, "FANFARE_DEV_SECRET="+strings.Repeat("s", 32))
 	one.start(false)
@@ -77,6 +69,7 @@ func TestAPairHasOneSecret(t *testing.T) {
 
 // A switch waits only a short time for a slow request.
 func TestASwitchDoesNotWaitForASlowRequest(t *testing.T) {
+	t.Parallel()
 	one, two := newPair(t)
 	one.start(false)
 	two.start(true)
@@ -89,7 +82,7 @@ func TestASwitchDoesNotWaitForASlowRequest(t *testing.T) {
 	require.NoError(t, err)
 	soon, cancel := context.WithTimeout(t.Context(), 15*time.Second) // the server waits for 20 s for the rest of the request
 	defer cancel()
-	_, err = two.client().Promote(soon, admin.Promotion{})
+	_, err = admin.Promote().Do(soon, two.client(), admin.Promotion{})
 	require.NoError(t, err)
 	two.await(false)
 	one.await(true)

@@ -3,16 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/archive"
@@ -28,8 +25,8 @@ import (
 // waitsForStandby is the reason in /readyz of a paired primary that starts without its standby.
 const waitsForStandby = "the standby is away, and this machine answers nothing without it"
 
-// connsPeer is the maximum number of connections at the address for the other machine.
-const connsPeer = 16
+// seedRate is the maximum number of bytes a second of a seed, so that the primary keeps most of its disk and network for calls.
+const seedRate = 50 << 20
 
 // switchGrace is the time for work in progress when the roles of a pair change: the clients of all other work wait.
 const switchGrace = 2 * time.Second
@@ -65,7 +62,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	}
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
 		Role: p.role, Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Seeds: dir.Path(seedDir), Tail: dir.Path(pair.TailDir),
-		Spool: p.cfg.Spool(), SeedRate: p.cfg.SeedBytes(), Archive: p.cfg.Archive != "", Timing: p.pairTiming(), Dial: p.dialPeer, Register: p.registry, Alone: p.cfg.MayBeAlone(),
+		Spool: int64(p.cfg.StreamSpool), SeedRate: seedRate, Archive: p.cfg.Archive != "", Timing: p.pairTiming(), Dial: p.dialPeer, Register: p.registry, Alone: p.cfg.MayBeAlone(),
 		DataFormat: dir.Format(), Version: p.opt.Version, Secret: p.cfg.DevSecret, Log: p.log.Named("pair"),
 	})
 	if err != nil {
@@ -77,10 +74,10 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 		place: archive.Pair{Lineage: p.role.Lineage, Term: p.role.Term, Disk: p.role.Disk}, // before a session may change the role
 	}
 	p.cleanups.addOwn("pair", k.stop) // after the stores are closed, because Pebble writes until then
-	if k.metrics, err = obs.NewPair(p.reg, func() obs.PairState { return pairState(primary.Status()) }); err != nil {
+	if k.metrics, err = obs.NewPair(p.reg, primary.Status); err != nil {
 		return nil, err
 	}
-	listener, err := listen(ctx, "peer", "FANFARE_PEER_ADDR", p.cfg.PeerAddr)
+	listener, err := p.listen(ctx, "peer", "FANFARE_PEER_ADDR", p.cfg.PeerAddr)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +85,11 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 		k.Run(ctx)
 		return nil
 	})
-	k.roots.start("standbys", func(ctx context.Context) error { return p.acceptPeer(ctx, listener, k.session) })
+	k.roots.start("standbys", func(ctx context.Context) error {
+		return newDoor(p.pairKeys(), p.cfg.Peer, p.work).accept(ctx, listener, k.session)
+	})
 	if k.Status().Mode == pair.ModePaired && !p.cfg.MayBeAlone() {
-		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: k}
+		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: k}}
 		p.operator.set(admin.NewWaitingHandler(shown, k.waits))
 		p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, k.waits))
 		p.log.Warn("waiting for the standby, without which this machine may answer nothing: if its disk is gone, stop this process and run fanfare unpair --standby-is-gone", zap.String("peer", p.cfg.Peer))
@@ -116,32 +115,6 @@ func (k *pairing) waits() []string {
 		return []string{waitsForStandby, OneLine(errors.New(why))}
 	}
 	return []string{waitsForStandby}
-}
-
-// acceptPeer accepts connections of the other machine until ctx ends.
-func (p *process) acceptPeer(ctx context.Context, listener net.Listener, serve func(context.Context, net.Conn) error) error {
-	listener = netutil.LimitListener(listener, connsPeer)
-	var sessions sync.WaitGroup
-	defer sessions.Wait()
-	defer context.AfterFunc(ctx, func() { _ = listener.Close() })() // then Accept fails
-	for {
-		conn, err := listener.Accept()
-		if ctx.Err() != nil {
-			return nil // the listener is closed by the stop
-		}
-		if err != nil {
-			return errors.Join(fmt.Errorf("accept connections of the other machine: %w", err), listener.Close())
-		}
-		sessions.Go(func() {
-			secured, err := p.pairKeys().Accept(ctx, conn)
-			if err == nil {
-				err = serve(ctx, secured)
-			}
-			if err != nil && ctx.Err() == nil {
-				p.work.Warn("a connection of the other machine has ended", zap.Error(err))
-			}
-		})
-	}
 }
 
 // shared returns the stream for the archive; nil without a pair.
@@ -178,7 +151,7 @@ func (k *pairing) session(ctx context.Context, conn net.Conn) error {
 // tapped returns the file system for a store, whose writes are answered when the standby has them.
 func (k *pairing) tapped(store stream.Store) vfs.FS {
 	return disk.TappedFS{
-		Tap: k.Tap(store), Patience: k.p.cfg.StandbyWait(),
+		Tap: k.Tap(store), Patience: k.p.cfg.StandbyTimeout,
 		Confirmed: func(log, offset uint64) <-chan struct{} {
 			return k.Confirmed(store, stream.Place{Log: log, Offset: offset})
 		},
@@ -194,7 +167,7 @@ func (k *pairing) start(b *backups) {
 		k.StopWaiting()
 		// A store that still reports its wait would be abandoned instead of closed.
 		for errors.Is(errors.Join(b.table.Health(), b.queue.Health()), disk.ErrUnconfirmed) {
-			if err := backoff.Wait(ctx, heartbeat/100); err != nil {
+			if err := backoff.Wait(ctx, k.p.cfg.Heartbeat()/100); err != nil {
 				return err
 			}
 		}

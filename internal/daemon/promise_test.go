@@ -83,6 +83,7 @@ func ask(t *testing.T, url string) (received, error) {
 
 // P11: an answer needs a promise, when it is asked for and when it leaves this machine.
 func TestOnlyPromisedAnswersLeaveThePrimary(t *testing.T) {
+	t.Parallel()
 	w := &word{}
 	w.give()
 	url := serving(t, w, func(rw http.ResponseWriter, r *http.Request) {
@@ -117,6 +118,7 @@ func TestOnlyPromisedAnswersLeaveThePrimary(t *testing.T) {
 
 // The client must not take the part of an answer for the whole answer.
 func TestAnAnswerIsCutAtTheEndOfThePromise(t *testing.T) {
+	t.Parallel()
 	w := &word{}
 	w.give()
 	url := serving(t, w, func(rw http.ResponseWriter, r *http.Request) {
@@ -135,6 +137,7 @@ func TestAnAnswerIsCutAtTheEndOfThePromise(t *testing.T) {
 
 // A client in a page asks the machines in turn, so the page must be able to read why one of them refuses.
 func TestAPageReadsTheRefusalOfAMachineOfAPair(t *testing.T) {
+	t.Parallel()
 	const page = "https://app.example"
 	origins := httpapi.NewOrigins([]string{page}, nil)
 	w := &word{}

@@ -21,18 +21,17 @@ import (
 func newRegistered(t *testing.T, vars ...string) (b *objectstest.Bucket, one, two *machine) {
 	t.Helper()
 	b = objectstest.NewBucket(t)
-	for name, value := range b.Env() {
-		t.Setenv(name, value)
-	}
 	one, two = newPair(t)
 	for _, m := range []*machine{one, two} {
-		m.env = append(append(m.env, "FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_FAILOVER_AFTER=3s"), vars...)
+		m.aws, m.patience = b, time.Second
+		m.env = append(append(m.env, "FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_FAILOVER_AFTER=3s"), vars...)
 	}
 	return b, one, two
 }
 
 // The register is away, then the standby, then the primary: each time the pair continues by itself, and no answered write is lost.
 func TestAPairWithARegisterLosesNothing(t *testing.T) {
+	t.Parallel()
 	register, one, two := newRegistered(t)
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
@@ -47,7 +46,7 @@ func TestAPairWithARegisterLosesNothing(t *testing.T) {
 	register.SetAway(true)
 	until(t, "the register does not answer", func() bool {
 		s := two.status()
-		return s.Register != nil && s.Register.AgeMillis > 2500
+		return s.Register != nil && s.Register.Age.Duration > 2500*time.Millisecond
 	})
 	assert.Equal(t, pair.ModePaired, one.status().Mode)
 	called(t, one.at.HTTP, ann, "without the register")
@@ -64,22 +63,23 @@ func TestAPairWithARegisterLosesNothing(t *testing.T) {
 
 	require.NoError(t, one.stop())
 	two.await(false) // by itself
-	_, text := two.get("/v1/me", ann)
+	text := two.profile(ann)
 	assert.Contains(t, text, "paired again")
 	called(t, two.at.HTTP, ann, "by the second machine")
 	one.start(true) // the register names the other machine
 	one.untilPaired()
 	assert.Equal(t, pair.RoleStandby, one.status().Role)
-	s, err := one.client().Promote(t.Context(), admin.Promotion{})
+	s, err := admin.Promote().Do(t.Context(), one.client(), admin.Promotion{})
 	require.NoError(t, err)
 	assert.Equal(t, pair.RolePrimary, s.Role)
 	one.await(false)
-	_, text = one.get("/v1/me", ann)
+	text = one.profile(ann)
 	assert.Contains(t, text, "by the second machine")
 }
 
 // P4, P5: FANFARE_ALONE=never and FANFARE_FAILOVER=manual leave both decisions to an operator.
 func TestAPairWithARegisterCanWaitForItsOperator(t *testing.T) {
+	t.Parallel()
 	_, one, two := newRegistered(t, "FANFARE_ALONE=never", "FANFARE_FAILOVER=manual")
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
@@ -97,7 +97,7 @@ func TestAPairWithARegisterCanWaitForItsOperator(t *testing.T) {
 	two.start(true)
 	two.untilPaired()
 	require.NoError(t, one.stop())
-	s, err := two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	s, err := admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
 	require.NoError(t, err)
 	assert.Equal(t, pair.RolePrimary, s.Role)
 	two.await(false)
@@ -105,6 +105,7 @@ func TestAPairWithARegisterCanWaitForItsOperator(t *testing.T) {
 
 // P17: without an answer of the register a start serves nothing, and a stop of this start is no failure.
 func TestAStartAsksTheRegister(t *testing.T) {
+	t.Parallel()
 	register, one, two := newRegistered(t)
 	register.SetAway(true)
 	one.begin(false)
@@ -117,7 +118,7 @@ func TestAStartAsksTheRegister(t *testing.T) {
 
 	// Other data cannot use the register, and the directory is in no pair.
 	other := t.TempDir()
-	err = daemon.Run(t.Context(), daemon.Options{Config: settings(t, other, two.env...), Log: zap.NewNop()})
+	err = daemon.Run(withAWS(t.Context(), register), daemon.Options{Config: settings(t, other, two.env...), Log: zap.NewNop()})
 	require.ErrorIs(t, err, pair.ErrLineage)
 	require.ErrorContains(t, err, "--standby")
 	require.NoFileExists(t, filepath.Join(other, pair.RoleFile))
@@ -133,6 +134,7 @@ func TestAStartAsksTheRegister(t *testing.T) {
 
 // The register of a primary that is alone may be away for five leases.
 func TestALonePrimaryNeedsItsRegister(t *testing.T) {
+	t.Parallel()
 	register, one, _ := newRegistered(t)
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")

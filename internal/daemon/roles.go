@@ -63,14 +63,14 @@ type domain struct {
 func (p *process) newDomain(store table.Store) domain {
 	way := access.New(access.Config{
 		Store: store, Local: p.eng.local, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
-		Lifetimes: p.lifetimes, LikeWindow: p.cfg.LikeWindow, Reactions: p.cfg.Reactions, ActiveDays: p.cfg.ActiveDays,
+		Lifetimes: p.lifetimes, LikeWindow: p.cfg.LikeWindow, KeptNames: p.opt.KeptNames, Reactions: p.cfg.Reactions, ActiveDays: p.cfg.ActiveDays,
 		RequestID: obs.RequestID, Log: p.work.Named("feed"),
 	})
 	service := feed.New(feed.Config{
-		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, UserUnits: p.cfg.UnitsPerHour(), Notices: p.eng.notices, Posted: p.metrics.Post,
+		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, UserUnits: p.cfg.UserUnits, Notices: p.eng.notices, Posted: p.metrics.Post,
 	})
 	homes := home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads})
-	return domain{service, homes, view.New(way, service), notices.New(way, service, p.cfg.HasNotifications(), p.metrics.UnreadRead), delivery.New(way), removal.New(way, service)}
+	return domain{service, homes, view.New(way, service), notices.New(way, service, bool(p.cfg.Notifications), p.metrics.UnreadRead), delivery.New(way), removal.New(way, service)}
 }
 
 func (p *process) startAPI(ctx context.Context) (string, error) {
@@ -87,11 +87,11 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	api, err := httpapi.New(httpapi.Config{
 		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Notices: reads.notices, Deliveries: reads.deliveries, Removals: reads.removals, Export: p.exportUser(store),
 		Verifier: p.authn.verifier, Tokens: p.authn.tokens,
-		OwnHost: p.authn.tokens != nil, Hosts: p.cfg.DevAuthHosts,
-		Health: p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
+		OwnHost: p.authn.tokens != nil, Direct: p.authn.tokens != nil && p.cfg.DevAuthPublic == "", Hosts: p.cfg.DevAuthHosts,
+		Health: p.health, RateLimit: p.cfg.RateLimit, ServiceRateLimit: p.cfg.ServiceRateLimit(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
 		Streams: httpapi.Streams{
 			// The second half of the connections is for requests.
-			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, SlowLook: p.cfg.StreamPoll, Likes: p.cfg.LikesTime(),
+			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Likes: p.eng.likesEach,
 			Alone: p.eng.local, Wakes: p.eng.wakes,
 		},
 		Console: pages, Operations: operations, Counters: p.metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
@@ -132,7 +132,7 @@ func (p *process) listening(ctx context.Context, api http.Handler, files uint64)
 	if p.cfg.HTTPAddr == "" {
 		return "", nil, nil
 	}
-	listener, err := listen(ctx, "http", p.setting("FANFARE_HTTP_ADDR", "--http"), p.cfg.HTTPAddr)
+	listener, err := p.listen(ctx, "http", p.setting("FANFARE_HTTP_ADDR", "--http"), p.cfg.HTTPAddr)
 	if err != nil {
 		return "", nil, err
 	}
@@ -169,7 +169,7 @@ func (p *process) startFanout() {
 		parts := p.newDomain(store)
 		worker := fanout.New(fanout.Config{
 			Store: store, Posts: parts.feed, Users: users{parts.removals}, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
-			Lifetimes: p.lifetimes, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,
+			Lifetimes: p.lifetimes, PushLimit: p.cfg.PushLimit, ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,
 			Walks: p.eng.workers.walks, Observe: p.metrics.Delivered, Skipped: p.metrics.Skipped, Events: p.eng.events, Notices: p.eng.notices, Log: p.work.Named("fanout"),
 		})
 		seen := p.metrics.Receives("fanout", c.topic)
@@ -215,11 +215,14 @@ func each(queues ...func(context.Context, ...messages.Event) error) func(context
 	}
 }
 
+// mentionsAnHour is the number of notifications of mentions by one user that a recipient gets in an hour.
+const mentionsAnHour = 20
+
 // startNotices starts the notifier. If notifications are off, startNotices starts a consumer that
 // empties the queue, because earlier events must not wait for 14 days.
 func (p *process) startNotices() {
 	seen := p.metrics.Receives("fanout", queue.TopicNotices)
-	if !p.cfg.HasNotifications() {
+	if !p.cfg.Notifications {
 		drain := &queue.Consumer{
 			Topic: queue.TopicNotices, Broker: p.eng.broker, Handle: func(context.Context, messages.Event) error { return nil }, Workers: 1,
 			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Taken: seen.Taken, Observe: seen.Answered, Log: p.work.Named("notices"),
@@ -229,7 +232,7 @@ func (p *process) startNotices() {
 	}
 	notifier := notify.New(notify.Config{
 		Store: p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowNotices)), throttle.Notices), Broker: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
-		Window: p.cfg.NotifyWindow, TTL: p.cfg.NotificationTTL, Workers: p.eng.workers.notices,
+		Window: p.cfg.NotifyWindow(), TTL: p.cfg.NotificationTTL, Workers: p.eng.workers.notices, Mentions: mentionsAnHour,
 		Grace: p.opt.Grace, Log: p.work.Named("notices"), Observe: func(o notify.Outcome) { p.metrics.Notice(string(o.Kind), string(o.Result), o.Messages, o.Lag) },
 		Held: p.metrics.NoticesHeld, Events: p.eng.events, Taken: seen.Taken, Answered: seen.Answered,
 	})

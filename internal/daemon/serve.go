@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/backoff"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/obs"
 )
@@ -58,8 +59,43 @@ func bounded(l net.Listener, descriptors uint64) net.Listener {
 	return netutil.LimitListener(l, connections(descriptors))
 }
 
+// patient repeats a failed Accept: the process or the machine has too few descriptors or too little memory at the moment, or a connection has
+// ended before it was accepted. net/http repeats only some of these errors, and each other error would end the process.
+type patient struct {
+	net.Listener
+	log    *zap.Logger
+	again  backoff.Exponential
+	once   sync.Once
+	closed chan struct{}
+}
+
+func newPatient(l net.Listener, log *zap.Logger) *patient {
+	return &patient{Listener: l, log: log, again: backoff.Exponential{First: 5 * time.Millisecond, Most: time.Second}, closed: make(chan struct{})}
+}
+
+// Accept returns an error only after Close.
+func (p *patient) Accept() (net.Conn, error) {
+	for failures := 1; ; failures++ {
+		conn, err := p.Listener.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return conn, err
+		}
+		p.log.Warn("no connection can be accepted at the moment: look at the limit of open files (ulimit -n) and at the memory of this machine", zap.Error(err))
+		select {
+		case <-time.After(p.again.Bound(failures)):
+		case <-p.closed:
+			return nil, net.ErrClosed
+		}
+	}
+}
+
+func (p *patient) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return p.Listener.Close()
+}
+
 // listen opens addr. Its error names the variable that sets the address.
-func listen(ctx context.Context, what, variable, addr string) (net.Listener, error) {
+func (p *process) listen(ctx context.Context, what, variable, addr string) (net.Listener, error) {
 	lc := net.ListenConfig{Control: boundSends}
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -68,7 +104,7 @@ func listen(ctx context.Context, what, variable, addr string) (net.Listener, err
 	if err != nil {
 		return nil, fmt.Errorf("%s address %s (%s): %w", what, addr, variable, err)
 	}
-	return l, nil
+	return newPatient(l, p.work), nil
 }
 
 // origins returns the origins of the pages that may read the answers.

@@ -22,6 +22,8 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/backoff"
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/pair"
 )
 
 // oneConn is a listener that returns the connections of a channel.
@@ -41,6 +43,7 @@ func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 // Connections without requests leave descriptors for the stores, and end after a time, so that other connections
 // are accepted.
 func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := oneConn{make(chan net.Conn, 100)}
 		const limit, conns = 16, 20
@@ -78,7 +81,8 @@ func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
 
 // If a client does not read, the kernel keeps at most one send buffer for it.
 func TestConnectionsHaveASmallSendBuffer(t *testing.T) {
-	l, err := listen(t.Context(), "http", "FANFARE_HTTP_ADDR", "127.0.0.1:0")
+	t.Parallel()
+	l, err := (&process{work: zap.NewNop()}).listen(t.Context(), "http", "FANFARE_HTTP_ADDR", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
 	client, err := net.Dial("tcp", l.Addr().String())
@@ -101,6 +105,7 @@ func TestConnectionsHaveASmallSendBuffer(t *testing.T) {
 
 // A slow client is cut after a bounded time. The test uses virtual time.
 func TestSlowClientsAreCut(t *testing.T) {
+	t.Parallel()
 	const request = "POST / HTTP/1.1\r\nHost: fanfare\r\nContent-Length: 2\r\n\r\n"
 	for _, tt := range []struct {
 		name, sends string
@@ -114,6 +119,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 		{"a connection without requests", request + "ok", 1, idleTimeout},
 	} {
 		t.Run(strings.ReplaceAll(tt.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				client, server := net.Pipe()
 				l := oneConn{make(chan net.Conn, 1)}
@@ -161,33 +167,62 @@ func TestSlowClientsAreCut(t *testing.T) {
 	}
 }
 
-// slowPair is a pair whose promotion takes some time.
-type slowPair struct{ takes time.Duration }
+// slow does operations that take some time.
+type slow struct{ takes time.Duration }
 
-func (slowPair) PairStatus() admin.PairStatus { return admin.PairStatus{Role: "primary"} }
+func (slow) PairStatus() pair.Status { return pair.Status{Role: "primary"} }
 
-func (p slowPair) Promote(ctx context.Context, _ admin.Promotion) error {
-	return backoff.Wait(ctx, p.takes)
+func (s slow) Promote(ctx context.Context, _ admin.Promotion) error {
+	return backoff.Wait(ctx, s.takes)
 }
 
-// A promotion may take longer than the limits of the server. The test uses virtual time.
-func TestALongPromotionIsAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		l := oneConn{make(chan net.Conn, 1)}
-		l.conns <- far
-		srv := newServer(admin.NewStandbyHandler(admin.Config{Metrics: prometheus.NewRegistry(), Log: zap.NewNop(), Pair: slowPair{catchUpTime + exchangeTime}}, ""), zap.NewNop())
-		served := make(chan error, 1)
-		go func() { served <- srv.Serve(l) }()
-		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
-		status, err := admin.NewClient("localhost:1", &http.Client{Transport: transport}).Promote(t.Context(), admin.Promotion{})
-		require.NoError(t, err)
-		assert.Equal(t, "primary", status.Role)
-		close(l.conns)
-		transport.CloseIdleConnections()
-		assert.NoError(t, srv.Close())
-		if err := <-served; !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
-	})
+func (s slow) Backup(ctx context.Context, _ string) (admin.Backup, error) {
+	return admin.Backup{}, backoff.Wait(ctx, s.takes)
+}
+
+func (s slow) Run(ctx context.Context, _ audit.Walk) (audit.Summary, error) {
+	return audit.Summary{}, backoff.Wait(ctx, s.takes)
+}
+
+// A promotion, a backup and a walk may take longer than the limits of the server and of the client. The test uses virtual time.
+func TestALongOperationIsAnswered(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(context.Context, *admin.Client) error{
+		"promote": func(ctx context.Context, c *admin.Client) error {
+			status, err := admin.Promote().Do(ctx, c, admin.Promotion{})
+			assert.Equal(t, "primary", status.Role)
+			return err
+		},
+		"backup": func(ctx context.Context, c *admin.Client) error {
+			_, err := admin.MakeBackup().Do(ctx, c, admin.BackingUp{Dir: "/x"})
+			return err
+		},
+		"verify": func(ctx context.Context, c *admin.Client) error {
+			_, err := admin.Verify().Do(ctx, c, admin.Verification{Rate: 1})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				l := oneConn{make(chan net.Conn, 1)}
+				l.conns <- far
+				s := slow{time.Hour}
+				srv := newServer(admin.NewHandler(admin.Config{
+					Metrics: prometheus.NewRegistry(), Health: admin.NewHealth(), Domain: admin.Domain{Pair: s, Backups: s, Audit: s},
+				}), zap.NewNop())
+				served := make(chan error, 1)
+				go func() { served <- srv.Serve(l) }()
+				transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
+				require.NoError(t, do(t.Context(), admin.NewClient("localhost:1", &http.Client{Transport: transport, Timeout: time.Minute})))
+				close(l.conns)
+				transport.CloseIdleConnections()
+				assert.NoError(t, srv.Close())
+				if err := <-served; !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -36,6 +36,9 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	if err := p.leaveArchive(dir); err != nil {
 		return err
 	}
+	if err := dir.Made(); err != nil { // the stores of a standby come with a seed: it never makes one
+		return err
+	}
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: p.role, Dir: dir.Path("."), Stream: dir.Path(spoolDir), Timing: p.pairTiming(), Dial: p.dialPeer,
 		Register: p.registry, FailoverAfter: p.cfg.PromotesAfter(), Succeeded: p.succeeds(dir),
@@ -51,11 +54,11 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 		return err
 	}
 	p.cleanups.addCloser("standby", standby.Close)
-	f := &followed{standby: standby, log: p.log, peer: p.cfg.Peer, lease: p.cfg.LeaseTime()}
-	if _, err := obs.NewPair(p.reg, func() obs.PairState { return pairState(standby.Status()) }); err != nil {
+	f := &followed{standby: standby, log: p.log, peer: p.cfg.Peer, timing: p.pairTiming()}
+	if _, err := obs.NewPair(p.reg, standby.Status); err != nil {
 		return err
 	}
-	p.operator.set(admin.NewStandbyHandler(admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: f}, p.cfg.Peer))
+	p.operator.set(admin.NewStandbyHandler(admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: f}}, p.cfg.Peer))
 	p.scrapes.set(admin.NewStandbyHandler(admin.Config{Metrics: p.reg}, p.cfg.Peer))
 	p.cleanups.add("admin", p.operator.stop)
 	p.cleanups.add("metrics", p.scrapes.stop)
@@ -67,14 +70,16 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listen(ctx, "peer", "FANFARE_PEER_ADDR", p.cfg.PeerAddr)
+	listener, err := p.listen(ctx, "peer", "FANFARE_PEER_ADDR", p.cfg.PeerAddr)
 	if err != nil {
 		return err
 	}
 	p.roots = newRoots(context.WithoutCancel(ctx), p.log)
 	defer p.roots.cancel()
 	p.roots.start("standby", f.run)
-	p.roots.start("peer", func(ctx context.Context) error { return p.acceptPeer(ctx, listener, standby.Answer) })
+	p.roots.start("peer", func(ctx context.Context) error {
+		return newDoor(p.pairKeys(), p.cfg.Peer, p.work).accept(ctx, listener, standby.Answer)
+	})
 	if listening != nil {
 		p.roots.start("http", listening)
 	}
@@ -131,7 +136,7 @@ type followed struct {
 	standby   *pair.Standby
 	log       *zap.Logger
 	peer      string
-	lease     time.Duration
+	timing    pair.Timing
 	promoting sync.Mutex
 }
 
@@ -163,10 +168,10 @@ func (f *followed) Promote(ctx context.Context, in admin.Promotion) error {
 	}
 	// The loss of a machine is noticed when nothing has arrived for the time of the lease.
 	for began := time.Now(); f.standby.Status().Connected; {
-		if time.Since(began) > f.lease+2*heartbeat {
+		if time.Since(began) > f.timing.Lease+2*f.timing.Heartbeat {
 			return errors.New("the primary is not gone, but connected: stop its process first")
 		}
-		if err := backoff.Wait(ctx, heartbeat/10); err != nil {
+		if err := backoff.Wait(ctx, f.timing.Heartbeat/10); err != nil {
 			return err
 		}
 	}
@@ -194,7 +199,7 @@ func (f *followed) exchange(ctx context.Context) error {
 		return fmt.Errorf("the primary does not hand over (if it is gone, confirm that with --primary-is-gone): %w", err)
 	}
 	for f.standby.Status().Role != pair.RolePrimary {
-		if backoff.Wait(ctx, heartbeat/10) != nil {
+		if backoff.Wait(ctx, f.timing.Heartbeat/10) != nil {
 			return errors.New("the primary has not handed over: look at fanfare pair status on both machines")
 		}
 	}
@@ -202,45 +207,18 @@ func (f *followed) exchange(ctx context.Context) error {
 }
 
 // PairStatus implements admin.Pair.
-func (f *followed) PairStatus() admin.PairStatus { return pairStatus(f.standby.Status(), f.peer) }
+func (f *followed) PairStatus() pair.Status { return shown(f.standby.Status(), f.peer) }
 
 // PairStatus implements admin.Pair.
-func (k *pairing) PairStatus() admin.PairStatus { return pairStatus(k.Status(), k.p.cfg.Peer) }
+func (k *pairing) PairStatus() pair.Status { return shown(k.Status(), k.p.cfg.Peer) }
 
 // Promote implements admin.Pair.
 func (k *pairing) Promote(context.Context, admin.Promotion) error {
 	return errors.New("this machine is the primary already")
 }
 
-// paired returns the pair for the admin address, nil without a pair.
-func (p *process) paired() admin.Pair {
-	if p.pairing == nil {
-		return nil
-	}
-	return p.pairing
-}
-
-func pairState(s pair.Status) obs.PairState {
-	state := obs.PairState{
-		Primary: s.Role == pair.RolePrimary, Paired: s.Mode == pair.ModePaired, Connected: s.Connected, Term: s.Term,
-		LagBytes: s.Lag, AloneSeconds: s.AloneTotal.Seconds(), AckSeconds: s.Ack.Seconds(), PromiseSeconds: s.Promise.Seconds(),
-	}
-	if s.SeedSize > 0 {
-		state.Seeded = float64(s.Seeded) / float64(s.SeedSize)
-	}
-	return state
-}
-
-func pairStatus(s pair.Status, peer string) admin.PairStatus {
-	status := admin.PairStatus{
-		Role: s.Role, Mode: s.Mode, Term: s.Term, Peer: peer, Connected: s.Connected, Reason: OneLine(errors.New(s.Reason)), Joining: s.Joining, LagBytes: s.Lag,
-		AckMillis: s.Ack.Milliseconds(), PromiseMillis: s.Promise.Milliseconds(), SeededBytes: s.Seeded, SeedBytes: s.SeedSize,
-		AloneMillis: s.AloneFor.Milliseconds(),
-	}
-	if e := s.Register; e != nil {
-		status.Register = &admin.PairRegister{
-			Term: e.Term, Primary: e.Primary, Mode: e.Mode, Standby: e.Standby, Since: time.UnixMilli(e.Since).UTC(), AgeMillis: s.RegisterAge.Milliseconds(),
-		}
-	}
-	return status
+// shown returns a status for operators.
+func shown(s pair.Status, peer string) pair.Status {
+	s.Peer, s.Reason = peer, OneLine(errors.New(s.Reason))
+	return s
 }

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -34,16 +35,17 @@ func found(request []byte) string {
 }
 
 // startOnAWS starts a worker, and returns the error of the start.
-func startOnAWS(t *testing.T) error {
+func startOnAWS(ctx context.Context, t *testing.T) error {
 	t.Helper()
 	cfg, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_TABLE=mine", "FANFARE_ADMIN_ADDR=127.0.0.1:0"}, config.Worker)
 	require.NoError(t, err)
-	return daemon.Run(t.Context(), daemon.Options{Config: cfg, Roles: daemon.Roles{Likes: true}, Log: zap.NewNop()})
+	return daemon.Run(ctx, daemon.Options{Config: cfg, Roles: daemon.Roles{Likes: true}, Log: zap.NewNop()})
 }
 
 // Waiting repairs neither a missing table, a table with other keys, nor refused credentials. So the start
 // fails at the first answer, and the error names the remedy.
 func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
+	t.Parallel()
 	fail := func(code string) string {
 		return fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"m"}`, code)
 	}
@@ -51,15 +53,16 @@ func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 		answer string
 		want   []string
 	}{
-		"no table":            {fail("ResourceNotFoundException"), []string{`no table "mine" in us-east-1 at http://127.0.0.1:`, "fanfare table create", "AWS_REGION"}},
+		"no table":            {fail("ResourceNotFoundException"), []string{`no table "mine" in us-east-1 at http://aws.test`, "fanfare table create", "AWS_REGION"}},
 		"a table of others":   {fail("ValidationException"), []string{`"mine" exists with another schema`, "the key of the table is id (S)"}},
 		"another format":      {markOf(2), []string{`"mine" has format 2`, "use a newer fanfare"}},
 		"refused credentials": {fail("UnrecognizedClientException"), []string{"AWS refuses these credentials", `"mine" in us-east-1`}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			queues := sqstest.New(0)
 			var asked atomic.Int32
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			aws := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 				reply := "{}"
 				switch op {
@@ -76,11 +79,9 @@ func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 					queues.ServeHTTP(w, r)
 					return
 				}
-				_, _ = w.Write([]byte(reply)) // the client may have left
-			}))
-			defer server.Close()
-			awsAt(t, server.URL)
-			err := startOnAWS(t)
+				_, _ = w.Write([]byte(reply)) // a recorder takes it
+			})
+			err := startOnAWS(withAWS(t.Context(), aws), t)
 			for _, want := range row.want {
 				assert.ErrorContains(t, err, want)
 			}
@@ -91,53 +92,61 @@ func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 
 // A start on AWS stores the settings that all daemons must share, for fanfare doctor.
 func TestAStartOnAWSNotesItsSettings(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	queues := sqstest.New(0)
-	var noted atomic.Value
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		service, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-		if service == "AmazonSQS" {
-			queues.ServeHTTP(w, r)
-			return
-		}
-		body, err := io.ReadAll(r.Body)
-		assert.NoError(t, err)
-		reply := "{}"
-		switch op {
-		case "GetItem":
-			reply = found(body)
-		case "PutItem":
-			if bytes.Contains(body, []byte("settings")) {
-				noted.Store(string(body))
-				stop()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		queues := sqstest.New(0)
+		var noted atomic.Value
+		ctx = withAWS(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			service, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+			if service == "AmazonSQS" {
+				queues.ServeHTTP(w, r)
+				return
 			}
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			reply := "{}"
+			switch op {
+			case "GetItem":
+				reply = found(body)
+			case "PutItem":
+				if bytes.Contains(body, []byte("settings")) {
+					noted.Store(string(body))
+					stop()
+				}
+			}
+			_, _ = w.Write([]byte(reply)) // a recorder takes it
+		}))
+		cfg, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_TABLE=mine", "FANFARE_ADMIN_ADDR=127.0.0.1:0", "FANFARE_REACTIONS=love,wow"}, config.Worker)
+		require.NoError(t, err)
+		cfg.AdminAddr = "" // virtual time does not pass while a listener waits
+		broker, err := daemon.OpenQueues(ctx, cfg)
+		require.NoError(t, err)
+		require.NoError(t, broker.Create(ctx))
+		require.NoError(t, broker.Close())
+		require.NoError(t, daemon.Run(ctx, daemon.Options{Config: cfg, Roles: daemon.Roles{Likes: true}, Log: zap.NewNop()}))
+		for _, want := range []string{`"SK":{"S":"likeagg"}`, `"FANFARE_REACTIONS":{"S":"love,wow"}`, `"FANFARE_NOTIFICATIONS":{"S":"off"}`, `"FANFARE_LIKE_WINDOW":{"S":"1s"}`} {
+			assert.Contains(t, noted.Load(), want)
 		}
-		_, _ = w.Write([]byte(reply)) // the client may have left
-	}))
-	defer server.Close()
-	awsAt(t, server.URL)
-	cfg, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_TABLE=mine", "FANFARE_ADMIN_ADDR=127.0.0.1:0", "FANFARE_REACTIONS=love,wow"}, config.Worker)
-	require.NoError(t, err)
-	broker, err := daemon.OpenQueues(t.Context(), cfg)
-	require.NoError(t, err)
-	require.NoError(t, broker.Create(t.Context()))
-	require.NoError(t, broker.Close())
-	require.NoError(t, daemon.Run(ctx, daemon.Options{Config: cfg, Roles: daemon.Roles{Likes: true}, Log: zap.NewNop()}))
-	for _, want := range []string{`"SK":{"S":"likeagg"}`, `"FANFARE_REACTIONS":{"S":"love,wow"}`, `"FANFARE_NOTIFICATIONS":{"S":"off"}`, `"FANFARE_LIKE_WINDOW":{"S":"1s"}`} {
-		assert.Contains(t, noted.Load(), want)
-	}
+	})
 }
 
+// The environment of the process names AWS for all tests, so the rows run one after another.
 func TestSettingsOfAWSThatNoCallCanUseFailTheStart(t *testing.T) {
 	for name, row := range map[string]struct{ variable, value, want string }{
 		"no URL":         {"AWS_ENDPOINT_URL", "127.0.0.1:4566", `"127.0.0.1:4566" is not a URL`},
 		"no credentials": {"AWS_ACCESS_KEY_ID", "", "set AWS_PROFILE, or AWS_ACCESS_KEY_ID"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			awsAt(t, "http://127.0.0.1:1")
+			for name, value := range map[string]string{
+				"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+				"AWS_EC2_METADATA_DISABLED": "true", "AWS_PROFILE": "", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+			} {
+				t.Setenv(name, value)
+			}
 			t.Setenv(row.variable, row.value)
-			assert.ErrorContains(t, startOnAWS(t), row.want)
+			assert.ErrorContains(t, startOnAWS(t.Context(), t), row.want)
 		})
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -29,9 +29,12 @@ type outage struct {
 	noQueues, noTable atomic.Bool
 }
 
+var longPoll = regexp.MustCompile(`"WaitTimeSeconds":\d+`)
+
 // ServeHTTP implements http.Handler.
 func (o *outage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // the server notices the end of a connection only after the body was read
+	body, _ := io.ReadAll(r.Body)                                   // in this process no read fails
+	body = longPoll.ReplaceAll(body, []byte(`"WaitTimeSeconds":1`)) // a stop waits for the last poll
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	_, isQueue := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.")
 	switch {
@@ -49,15 +52,11 @@ func (o *outage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // onAWS starts a daemon that uses the outage. at gets the daemon's addresses once the daemon serves.
 func (o *outage) onAWS(t *testing.T, roles daemon.Roles, env ...string) (at <-chan daemon.Addresses, admin string) {
 	t.Helper()
-	server := httptest.NewServer(o)
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections)
-	awsAt(t, server.URL)
 	admin = porttest.Free(t)
 	cfg, err := config.Load(append(env, "FANFARE_ENGINE=aws", "FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR="+admin, "FANFARE_DRAIN=0s",
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+strings.Repeat("s", 32)), config.API)
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(withAWS(t.Context(), o))
 	ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
 	go func() {
 		defer close(ready) // a failed start must not block the test
@@ -92,6 +91,7 @@ func says(t *testing.T, addr, path, want string) {
 
 // An outage of SQS must neither stop reads nor prevent the start of a process.
 func TestAnAPIStartsAndServesReadsWithoutItsQueues(t *testing.T) {
+	t.Parallel()
 	aws := &outage{sqs: sqstest.New(0)}
 	aws.noQueues.Store(true)
 	ready, admin := aws.onAWS(t, daemon.Roles{API: true})
@@ -108,6 +108,7 @@ func TestAnAPIStartsAndServesReadsWithoutItsQueues(t *testing.T) {
 
 // A starting process waits for any missing needed dependency, and serves when the dependency is back.
 func TestAStartOutlivesAnOutageOfWhatItNeeds(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		roles daemon.Roles
 		away  func(*outage) *atomic.Bool
@@ -118,6 +119,7 @@ func TestAStartOutlivesAnOutageOfWhatItNeeds(t *testing.T) {
 		"a like aggregator without its queues": {daemon.Roles{Likes: true}, func(o *outage) *atomic.Bool { return &o.noQueues }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			aws := &outage{sqs: sqstest.New(0)}
 			row.away(aws).Store(true)
 			ready, admin := aws.onAWS(t, row.roles)
@@ -155,10 +157,12 @@ func stream(t *testing.T, addr, token string) (ended <-chan error) {
 // request to use a new connection, which the balancer leads to another process. A browser does not retry a
 // refused stream. So the process still accepts streams, and all streams end properly with the drain.
 func TestADrainingProcessAnswersAsBefore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	at, stop := start(t, settings(t, dir, "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_DRAIN=2s"))
+	// The drain is long enough for a busy machine to look at the process within it.
+	at, stop := start(t, settings(t, dir, "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_DRAIN=5s"))
 	ann := tokens(t, dir)(t, "ann")
-	put(t, at.HTTP, ann)
+	called(t, at.HTTP, ann, "Ann")
 	streams := []<-chan error{stream(t, at.HTTP, ann)}
 	for _, addr := range []string{at.HTTP, at.Admin, at.Metrics} {
 		says(t, addr, "/servez", `200 {"status":"serving"}`)

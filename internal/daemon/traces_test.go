@@ -149,7 +149,7 @@ func (i inTrace) RoundTrip(r *http.Request) (*http.Response, error) {
 // crowd writes many followers of an author directly into the store, while no process runs.
 func crowd(t *testing.T, dir, author string, n int) {
 	t.Helper()
-	store, err := tableembedded.Open(filepath.Join(dir, "table"), tableembedded.Options{Now: time.Now, Log: zap.NewNop()})
+	store, err := tableembedded.Create(filepath.Join(dir, "table"), tableembedded.Options{Now: time.Now, Log: zap.NewNop()})
 	require.NoError(t, err)
 	var edges []table.BatchWrite
 	for i := range n {
@@ -169,6 +169,8 @@ const (
 )
 
 // The caller's trace continues through the queue, to the last chunk.
+//
+//nolint:paralleltest // the SDK reads the collector from the environment
 func TestAPostIsOneTraceToItsLastChunk(t *testing.T) {
 	dir := t.TempDir()
 	_, stop := start(t, settings(t, dir))
@@ -203,6 +205,8 @@ func TestAPostIsOneTraceToItsLastChunk(t *testing.T) {
 }
 
 // A window counts the likes of many requests, and its span has a link to the trace of each request.
+//
+//nolint:paralleltest // the SDK reads the collector from the environment
 func TestAWindowOfLikesLinksToTheTraces(t *testing.T) {
 	dir := t.TempDir()
 	c := newCollector(t)
@@ -282,6 +286,7 @@ func TestACollectorThatHangsHoldsUpNothing(t *testing.T) {
 }
 
 func TestTracesWithAWrongSettingStopTheStart(t *testing.T) {
+	t.Parallel()
 	err := daemon.Run(t.Context(), daemon.Options{
 		Config: settings(t, t.TempDir()), Roles: daemon.Roles{API: true}, Log: zap.NewNop(),
 		Environ: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=127.0.0.1:4318"},

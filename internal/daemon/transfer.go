@@ -34,7 +34,7 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	log = obs.Sampled(log, zap.WarnLevel)
 	t = transfer.Config{
 		Now: time.Now, Clock: clk, TTL: cfg.TimelineTTL, LikeWindow: cfg.LikeWindow, LikesByUser: bool(cfg.LikesByUser),
-		PushLimit: cfg.FollowersPushed(), ActiveDays: cfg.ActiveDays, MaxFollowing: cfg.MaxFollowing, Writers: 1, Log: log,
+		PushLimit: cfg.PushLimit, ActiveDays: cfg.ActiveDays, MaxFollowing: cfg.MaxFollowing, Writers: 1, Log: log,
 	}
 	if cfg.Engine == config.EngineAWS {
 		t.Writers, t.PageSize = awsWriters, PageSize
@@ -52,12 +52,34 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	if err := pair.Alone(cfg.DataDir); err != nil {
 		return t, nil, errors.Join(err, dir.Close())
 	}
-	store, err := tableembedded.Open(dir.Path("table"), tableembedded.Options{Doubt: clk.Doubt, Log: log, Stop: ctx.Done()})
+	store, err := openTable(dir, tableembedded.Options{Doubt: clk.Doubt, Log: log, Stop: ctx.Done()})
 	if err != nil {
 		return t, nil, errors.Join(err, dir.Close())
 	}
-	t.Store = store
+	t.Store, t.Alone = store, true
 	return t, func() error { return errors.Join(store.Close(), dir.Close(), synced(log)) }, nil
+}
+
+// openTable opens the table of a data directory. A new directory gets both stores.
+func openTable(dir *datadir.Dir, options tableembedded.Options) (*tableembedded.Store, error) {
+	if !dir.IsNew() {
+		return tableembedded.Open(dir.Path(datadir.Table), options)
+	}
+	broker, err := queueembedded.Create(dir.Path(datadir.Queue), queueembedded.Options{Doubt: options.Doubt, Log: options.Log, Stop: options.Stop})
+	if err != nil {
+		return nil, err
+	}
+	if err := broker.Close(); err != nil {
+		return nil, err
+	}
+	store, err := tableembedded.Create(dir.Path(datadir.Table), options)
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.Made(); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
 }
 
 // synced writes the lines that a sampled logger still holds. An error from syncing a
@@ -72,7 +94,7 @@ type users struct{ removals *removal.Removals }
 
 func (u users) Forget(ctx context.Context, user, event string, most int) (fanout.Forgotten, error) {
 	done, err := u.removals.Forget(ctx, user, event, most)
-	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Left: done.Left, Overtaken: done.Overtaken}, err
+	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Wait: done.Wait, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
 // OpenRemovals returns the Removals of a configuration, on the same data as OpenTransfer and

@@ -32,6 +32,7 @@ func refused(t *testing.T, path, want string) {
 }
 
 func TestDirectoryIsMadeWithItsParents(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a", "b")
 	open(t, path)
 	info, err := os.Stat(path)
@@ -41,6 +42,7 @@ func TestDirectoryIsMadeWithItsParents(t *testing.T) {
 }
 
 func TestSecondOwnerIsRefusedUntilTheFirstLeaves(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	dir := open(t, path)
 	refused(t, path, "in use")
@@ -49,6 +51,7 @@ func TestSecondOwnerIsRefusedUntilTheFirstLeaves(t *testing.T) {
 }
 
 func TestUnusableDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	refused(t, file, "cannot be made")
@@ -56,7 +59,8 @@ func TestUnusableDirectoryIsRefused(t *testing.T) {
 }
 
 func TestFormatIsChecked(t *testing.T) {
-	for _, tt := range []struct{ content, want string }{{"3\n", "use a newer fanfare"}, {"1\n", "a development version before v0.1.0 wrote: choose a new directory"}, {"x", "no fanfare wrote"}, {"0", "no fanfare wrote"}} {
+	t.Parallel()
+	for _, tt := range []struct{ content, want string }{{"4\n", "use a newer fanfare"}, {"1\n", "a development version before v0.1.0 wrote: choose a new directory"}, {"x", "no fanfare wrote"}, {"0", "no fanfare wrote"}} {
 		path := t.TempDir()
 		require.NoError(t, open(t, path).Close())
 		require.NoError(t, os.WriteFile(filepath.Join(path, "FORMAT"), []byte(tt.content), 0o600))
@@ -66,6 +70,7 @@ func TestFormatIsChecked(t *testing.T) {
 }
 
 func TestSecretIsMadeOnceAndForTheOwnerAlone(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	_, err := datadir.ReadSecret(path)
 	assert.ErrorContains(t, err, path)

@@ -15,6 +15,7 @@ import (
 
 // A store without a write begins a log, too. A call during or after Close does not harm it.
 func TestAnIdleStoreBeginsALog(t *testing.T) {
+	t.Parallel()
 	mem, tap := vfs.NewMem(), newRecorder()
 	db := openTapped(t, mem, tap)
 	newest := func() uint64 {

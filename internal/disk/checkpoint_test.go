@@ -18,6 +18,7 @@ import (
 )
 
 func TestACheckpointHasWhatWasAnsweredBefore(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	db := open(t, mem)
 	require.NoError(t, <-write(db, "before"))
@@ -38,6 +39,7 @@ func TestACheckpointHasWhatWasAnsweredBefore(t *testing.T) {
 
 // Each operation on the copy fails in turn. The store itself never reports a trouble, and the copy is removed.
 func TestACheckpointWithoutRoomHarmsNothing(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	fs := disktest.New(mem)
 	db := open(t, fs)
@@ -74,6 +76,7 @@ func TestACheckpointWithoutRoomHarmsNothing(t *testing.T) {
 
 // A start ends at any of its operations. After the next start, which may find no log to apply, a checkpoint is a store.
 func TestACheckpointAfterAStartThatWasCutIsAStore(t *testing.T) {
+	t.Parallel()
 	mem := crashed(t)
 	fs := disktest.New(mem)
 	var mu sync.Mutex

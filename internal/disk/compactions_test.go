@@ -35,6 +35,7 @@ func pass(d time.Duration) {
 
 // An idle process must not wake up for compactions, and a waiting compaction must not wait forever.
 func TestTheSchedulerLooksOnlyWhileACompactionWaits(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db, s := new(waitingDB), new(scheduler)
 		db.allowed.Store(1)

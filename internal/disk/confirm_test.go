@@ -80,6 +80,7 @@ func answered(t *testing.T, done <-chan error) bool {
 
 // P1: a write is answered once this machine and the other machine have it.
 func TestAWriteIsAnsweredOnceAnotherMachineHasIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{}
 		db, err := openPaired(nil, vfs.NewMem(), m)
@@ -114,8 +115,28 @@ func TestAWriteIsAnsweredOnceAnotherMachineHasIt(t *testing.T) {
 	})
 }
 
+// A confirmed write is no trouble, however late its writer looks: a stop confirms all writes, and then closes a store without trouble.
+func TestAConfirmedWriteIsNeverLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := openPaired(nil, vfs.NewMem(), &machine{patience: -1})
+		require.NoError(t, err)
+		for range 100 { // the timer and the confirmation are both ready
+			trouble, _ := db.State()
+			require.True(t, answered(t, write(db, "both")))
+			select {
+			case <-trouble:
+				t.Fatal(disk.ErrUnconfirmed)
+			default:
+			}
+		}
+		require.NoError(t, db.Close(func() {}))
+	})
+}
+
 // Both troubles at once are no trouble only when both have passed.
 func TestAFullDiskAndAnAbsentMachineAreTwoTroubles(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, full := &machine{}, disktest.New(vfs.NewMem())
 		db, err := openPaired(nil, full, m)
@@ -137,6 +158,7 @@ func TestAFullDiskAndAnAbsentMachineAreTwoTroubles(t *testing.T) {
 
 // A start of a pair writes, so it waits as long as the other machine is away.
 func TestAStartWaitsForTheOtherMachine(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, mem := &machine{}, vfs.NewMem()
 		m.leave()
@@ -162,6 +184,7 @@ func TestAStartWaitsForTheOtherMachine(t *testing.T) {
 }
 
 func TestAStopEndsAStartThatWaitsForTheOtherMachine(t *testing.T) {
+	t.Parallel()
 	m, stop := &machine{patience: time.Millisecond}, make(chan struct{})
 	m.leave()
 	close(stop)
@@ -171,6 +194,7 @@ func TestAStopEndsAStartThatWaitsForTheOtherMachine(t *testing.T) {
 
 // A stop does not wait for the other machine: the next start continues with the same log.
 func TestAStopGivesUpWhileTheOtherMachineIsAway(t *testing.T) {
+	t.Parallel()
 	m, mem := &machine{patience: time.Millisecond}, vfs.NewCrashableMem()
 	db, err := openPaired(nil, mem, m)
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,13 +65,16 @@ type DB struct {
 	*pebble.DB
 	lock *pebble.Lock
 	disk *guard
+	kept *keeper
 
 	mu     sync.Mutex
 	closed bool
 	turns  sync.WaitGroup // the calls of Pebble of BeginLog
 }
 
-// Open opens the store in dir, or creates the store, and checks its format. On a full disk Open
+// Open opens the store in dir, and checks its format. The store must have each file that it needs (DamageError), unless ErrorIfNotExists is
+// off in options: then Open creates a store where there is none. Only the owner of a directory in which nothing was answered yet may create a store,
+// because an absent file is otherwise damage. On a full disk Open
 // waits for room, until stop is closed, because Pebble has to write before it can read. Open also
 // waits for another machine (TappedFS). Open returns any other error of the disk. If the FS of options is nil, Open uses the operating
 // system's file system. Open wraps the FS, which may be a TappedFS, and sets Lock, Logger,
@@ -83,15 +87,9 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	if fs == nil {
 		fs = vfs.Default
 	}
-	if err := MakeDir(fs, dir); err != nil {
-		return nil, fmt.Errorf("make data directory %s: %w", dir, err)
-	}
-	lock, err := pebble.LockDirectory(dir, fs)
+	lock, err := lockStore(fs, dir, !options.ErrorIfNotExists)
 	if err != nil {
-		return nil, lockError(dir, err)
-	}
-	if err := checkPebble(fs, dir); err != nil {
-		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(err, lock.Close()))
+		return nil, err
 	}
 	d := &guard{
 		FS: fs, dir: dir, opening: true, trouble: make(chan struct{}), closing: make(chan struct{}),
@@ -107,6 +105,11 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 			}
 		}}
 	}
+	kept, err := keep(options.FS, d, dir, !options.ErrorIfNotExists)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(err, lock.Close()))
+	}
+	options.FS = kept
 	options.Experimental.CompactionScheduler = &d.scheduler
 	type outcome struct {
 		db  *pebble.DB
@@ -127,12 +130,41 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
 	if o.err != nil {
-		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(o.err, lock.Close()))
+		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(unreadable(o.err), lock.Close()))
 	}
+	kept.opened.Store(true)
 	d.mu.Lock()
 	d.opening = false
 	d.mu.Unlock()
-	return &DB{DB: o.db, lock: lock, disk: d}, nil
+	return &DB{DB: o.db, lock: lock, disk: d, kept: kept}, nil
+}
+
+// lockStore locks the directory of a store, and refuses files of a newer Pebble. If isNew is set, it makes the directory.
+func lockStore(fs vfs.FS, dir string, isNew bool) (*pebble.Lock, error) {
+	if isNew {
+		if err := MakeDir(fs, dir); err != nil {
+			return nil, fmt.Errorf("make data directory %s: %w", dir, err)
+		}
+	} else if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("open %s: %w", dir, &DamageError{dir, "is absent"})
+	}
+	lock, err := pebble.LockDirectory(dir, fs)
+	if err != nil {
+		return nil, lockError(dir, err)
+	}
+	if err := checkPebble(fs, dir); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(err, lock.Close()))
+	}
+	return lock, nil
+}
+
+// unreadable returns the error of an Open, wrapped in ErrDamaged if Pebble found damage. Pebble marks a damaged file, but not a
+// sorted file that is absent or has another size.
+func unreadable(err error) error {
+	if !errors.Is(err, ErrDamaged) && (pebble.IsCorruptionError(err) || errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "object size mismatch")) {
+		return fmt.Errorf("%w; or let the other machine of a pair take over; nothing was removed (%w)", ErrDamaged, err)
+	}
+	return err
 }
 
 // admit checks the format of a store, and then makes Pebble write a manifest. A start that applies a log has done that; a start without a log,
@@ -237,7 +269,11 @@ func (db *DB) close() error {
 	db.closed = true
 	db.mu.Unlock()
 	db.turns.Wait()
-	return errors.Join(db.DB.Close(), db.lock.Close())
+	err := db.DB.Close()
+	if err == nil {
+		err = db.kept.close()
+	}
+	return errors.Join(err, db.lock.Close())
 }
 
 // Close runs finish, which makes the owner's last writes, and closes the store. On a disk in

@@ -34,6 +34,7 @@ func write(db *disk.DB, key string) <-chan error {
 }
 
 func TestAWriteIsAnsweredOnceThereIsRoom(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
 	db := open(t, fs)
@@ -57,6 +58,7 @@ func TestAWriteIsAnsweredOnceThereIsRoom(t *testing.T) {
 
 // The disk becomes full while the owner makes its last writes.
 func TestCloseGivesUpOverAFullDisk(t *testing.T) {
+	t.Parallel()
 	fs := disktest.New(vfs.NewMem())
 	db := open(t, fs)
 	fs.Fill(0)
@@ -73,6 +75,7 @@ func TestCloseGivesUpOverAFullDisk(t *testing.T) {
 }
 
 func TestAwaitPrefersTheOutcomeAndHeedsItsContext(t *testing.T) {
+	t.Parallel()
 	fs := disktest.New(vfs.NewMem())
 	db := open(t, fs)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -91,6 +94,7 @@ func TestAwaitPrefersTheOutcomeAndHeedsItsContext(t *testing.T) {
 }
 
 func TestADirectoryAndItsParentsSurviveACrash(t *testing.T) {
+	t.Parallel()
 	for _, dir := range []string{"a/b/c", "/a/b"} {
 		mem := vfs.NewCrashableMem()
 		require.NoError(t, errors.Join(disk.MakeDir(mem, dir), disk.MakeDir(mem, dir)))
@@ -100,6 +104,7 @@ func TestADirectoryAndItsParentsSurviveACrash(t *testing.T) {
 }
 
 func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	db := open(t, fs)
 	_, err := openFormat(fs, disk.Format{})
@@ -118,6 +123,7 @@ func (s sized) GetDiskUsage(string) (vfs.DiskUsage, error) {
 }
 
 func TestLittleRoomIsNamedBeforeTheDiskIsFull(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		free, total uint64
 		low         bool

@@ -24,6 +24,7 @@ func wantNewer(t *testing.T, err error, found, known int) {
 
 // After a newer program has opened the store of an older program, the older program refuses the store.
 func TestAnOlderFormatIsReadAndANewerOneRefused(t *testing.T) {
+	t.Parallel()
 	for _, oneByte := range []bool{false, true} {
 		fs := vfs.NewMem()
 		format := func(known int) disk.Format {
@@ -42,6 +43,7 @@ func TestAnOlderFormatIsReadAndANewerOneRefused(t *testing.T) {
 }
 
 func TestAFormatThatNoVersionWroteIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, stored := range []string{"", "0", "-1", "x", "\x01"} {
 		fs := vfs.NewMem()
 		db := open(t, fs)
@@ -53,6 +55,7 @@ func TestAFormatThatNoVersionWroteIsRefused(t *testing.T) {
 
 // The same rule holds for Pebble's own format: the program's Pebble may be older than the files.
 func TestFilesOfANewerPebbleAreRefused(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	require.NoError(t, open(t, fs).Close(func() {}))
 	files, err := fs.List("data")

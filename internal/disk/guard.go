@@ -58,6 +58,11 @@ func (d *guard) giveUp() error {
 func (d *guard) fail(cause, err error, final bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.failed(cause, err, final)
+}
+
+// failed begins a trouble, unless there is one. The caller holds mu.
+func (d *guard) failed(cause, err error, final bool) {
 	if d.err == nil {
 		close(d.trouble)
 	}
@@ -136,11 +141,23 @@ func (d *guard) await(confirmed <-chan struct{}, patience time.Duration) {
 			}
 			return
 		case <-wait.C:
-			d.fail(ErrUnconfirmed, fmt.Errorf("no answer within %s", patience), false) // again, because another trouble may have passed
+			d.late(confirmed, patience) // again, because another trouble may have passed
 			wait.Reset(retryWrite)
 		case <-d.closing:
 			park()
 		}
+	}
+}
+
+// late begins ErrUnconfirmed, unless the write is confirmed. A caller that has confirmed all writes and then finds no trouble
+// relies on it that none begins later, so both are looked at together.
+func (d *guard) late(confirmed <-chan struct{}, patience time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-confirmed:
+	default:
+		d.failed(ErrUnconfirmed, fmt.Errorf("no answer within %s", patience), false)
 	}
 }
 

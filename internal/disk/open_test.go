@@ -52,6 +52,7 @@ func reopen(fs vfs.FS, stop <-chan struct{}) (<-chan opened, *observer.ObservedL
 // The disk becomes full at any point of the recovery. Pebble writes its log, a sorted file and
 // the manifest on several goroutines.
 func TestOpenOnAFullDiskSaysSoOnceAndGoesOnWithRoom(t *testing.T) {
+	t.Parallel()
 	for room := int64(0); room <= 20_000; room += 1250 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
 			t.Parallel()
@@ -97,6 +98,7 @@ func TestOpenOnAFullDiskSaysSoOnceAndGoesOnWithRoom(t *testing.T) {
 }
 
 func TestAStopEndsAnOpenThatWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	fs := disktest.New(crashed(t))
 	fs.Fill(14_000)
 	stop := make(chan struct{})
@@ -111,6 +113,7 @@ func TestAStopEndsAnOpenThatWaitsForRoom(t *testing.T) {
 // A disk that fails for a reason other than room ends Open with the disk's error, even if
 // Pebble gets the error on a goroutine of its own.
 func TestOpenOnAFailingDiskReturnsItsError(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{".sst", "MANIFEST", ".log"} {
 		for _, op := range []string{"create", "write", "sync"} {
 			t.Run(op+" "+file, func(t *testing.T) {
@@ -138,22 +141,25 @@ func TestOpenOnAFailingDiskReturnsItsError(t *testing.T) {
 
 // Pebble panics if it cannot sync its directory. Open returns an error instead.
 func TestOpenOfADirectoryThatDoesNotSyncFails(t *testing.T) {
+	t.Parallel()
 	for _, stored := range []func() vfs.FS{func() vfs.FS { return vfs.NewMem() }, func() vfs.FS { return crashed(t) }} {
 		for n, failed := 0, true; failed; n++ {
-			bad, left := disktest.New(stored()), n
+			bad := disktest.New(stored())
+			var syncs atomic.Int64 // Pebble removes files beside its start
 			bad.Set(func(op, name string, _ int) error {
-				if op == "sync" && name == "data" {
-					if left--; left < 0 {
-						return syscall.EIO
-					}
+				if op == "sync" && name == "data" && syncs.Add(1) > int64(n) {
+					return syscall.EIO
 				}
 				return nil
 			})
 			done, _ := reopen(bad, nil)
 			o := <-done
+			bad.Set(nil) // Close syncs the directory, too
+			if o.err == nil {
+				o.err = o.db.Close(func() {}) // fails if Pebble's own goroutine met the fault after Open returned
+			}
 			if failed = o.err != nil; !failed {
 				require.Positive(t, n, "no sync failed")
-				require.NoError(t, o.db.Close(func() {}))
 				continue
 			}
 			require.ErrorIs(t, o.err, disk.ErrFailed)

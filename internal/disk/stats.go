@@ -79,23 +79,25 @@ func space(fs vfs.FS, dir string) (free, total uint64) {
 	return usage.AvailBytes, usage.TotalBytes
 }
 
-// leastRoom and mostRoom bound the room that Room requires: a compaction writes up to some
+// leastRoom and mostRoom bound the room that RoomFor requires: a compaction writes up to some
 // gigabytes before it frees any.
 const (
 	leastRoom = 512 << 20
 	mostRoom  = 10 << 30
 )
 
-// Room returns an error if less than a tenth of the disk, or less than 512 MiB, is free. 10 GiB
-// are enough on any disk.
-func (db *DB) Room() error { return room(db.disk, db.disk.dir) }
+// Room returns an error if the disk is nearly full.
+func (db *DB) Room() error { return RoomFor(db.disk, db.disk.dir, 0) }
 
-// Room checks the disk of a directory as DB.Room does. The directory may be in use.
-func Room(dir string) error { return room(vfs.Default, dir) }
+// Room returns an error if the disk of a directory is nearly full. The directory may be in use.
+func Room(dir string) error { return RoomFor(vfs.Default, dir, 0) }
 
-func room(fs vfs.FS, dir string) error {
+// RoomFor is the rule of a nearly full disk, for all that Fanfare writes. It returns an error if after more bytes less than
+// a tenth of the disk of the directory, or less than 512 MiB, is free. 10 GiB are enough on any disk. A file system that
+// does not report its usage has room.
+func RoomFor(fs vfs.FS, dir string, more int64) error {
 	free, total := space(fs, dir)
-	if total == 0 || free >= max(leastRoom, min(total/10, mostRoom)) {
+	if total == 0 || free >= max(leastRoom, min(total/10, mostRoom))+uint64(more) {
 		return nil
 	}
 	return fmt.Errorf("%d of %d MiB are free on the disk of %s: make room before it is full", free>>20, total>>20, dir)

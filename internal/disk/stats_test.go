@@ -38,6 +38,7 @@ func du(t *testing.T, dir string) (bytes uint64) {
 
 // Logs that Pebble keeps for later writes also take room on the disk.
 func TestTheSizeOfAStoreIsThatOfItsFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	db, err := disk.Open(nil, dir, zap.NewNop(), &pebble.Options{MemTableSize: 256 << 10}, disk.Format{Key: []byte("format"), Known: 1})
 	require.NoError(t, err)

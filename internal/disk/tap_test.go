@@ -147,6 +147,7 @@ func readLog(t *testing.T, from vfs.FS, log uint64) []byte {
 // S1: the tap gets the same bytes as the disk, in order. This includes logs that reuse the file
 // of an older log, and excludes the copies of a checkpoint.
 func TestATapGetsTheBytesOfEachLog(t *testing.T) {
+	t.Parallel()
 	mem, tap := vfs.NewCrashableMem(), newRecorder()
 	db := openTapped(t, mem, tap)
 	require.NoError(t, tap.fill(db, 5))
@@ -170,6 +171,7 @@ func TestATapGetsTheBytesOfEachLog(t *testing.T) {
 
 // S3: bytes that the tap takes for synced survive a power cut, whether Pebble or the tap made the sync.
 func TestWhatATapTakesForSyncedSurvivesAPowerCut(t *testing.T) {
+	t.Parallel()
 	mem, tap := vfs.NewCrashableMem(), newRecorder()
 	db := openTapped(t, mem, tap)
 	for i := range 3 {
@@ -194,6 +196,7 @@ func TestWhatATapTakesForSyncedSurvivesAPowerCut(t *testing.T) {
 }
 
 func TestAWriteIsNotAnsweredBeforeTheTapLetsIt(t *testing.T) {
+	t.Parallel()
 	tap := newRecorder()
 	db := openTapped(t, vfs.NewMem(), tap)
 	tap.answers.Lock()
@@ -217,6 +220,7 @@ func TestAWriteIsNotAnsweredBeforeTheTapLetsIt(t *testing.T) {
 
 // The guard repeats a write on a full disk, but the tap has already got the write.
 func TestATapGetsAWriteOnceThoughTheDiskIsFull(t *testing.T) {
+	t.Parallel()
 	mem, tap := vfs.NewMem(), newRecorder()
 	full := disktest.New(mem)
 	db := openTapped(t, full, tap)
@@ -235,6 +239,7 @@ func TestATapGetsAWriteOnceThoughTheDiskIsFull(t *testing.T) {
 
 // S4: while the tap needs a log, its file is neither removed nor overwritten.
 func TestALogStaysUntilTheTapLetsItGo(t *testing.T) {
+	t.Parallel()
 	mem, tap := vfs.NewMem(), newRecorder()
 	db := openTapped(t, mem, tap)
 	tap.going.Lock()
@@ -257,6 +262,7 @@ func TestALogStaysUntilTheTapLetsItGo(t *testing.T) {
 
 // S4: a log that the tap needs does not hold up the store. The log goes later, or after a restart.
 func TestALogThatTheTapNeedsDoesNotHoldUpTheStore(t *testing.T) {
+	t.Parallel()
 	mem, tap := vfs.NewMem(), newRecorder()
 	tap.needed = true
 	db := openTapped(t, mem, tap)
@@ -295,6 +301,7 @@ func TestALogThatTheTapNeedsDoesNotHoldUpTheStore(t *testing.T) {
 }
 
 func TestOptionsThatPassTheTapByAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]*pebble.Options{
 		"no log":       {DisableWAL: true},
 		"elsewhere":    {WALDir: "logs"},
@@ -313,6 +320,7 @@ func TestOptionsThatPassTheTapByAreRefused(t *testing.T) {
 
 // S6: ingested sorted files and excised ranges bypass the log. No code of the product may use them.
 func TestNoCodePassesTheLogBy(t *testing.T) {
+	t.Parallel()
 	forbidden := []string{"Ingest", "IngestWithStats", "IngestExternalFiles", "IngestAndExcise", "Excise", "DisableWAL", "WALDir", "WALFailover", "WALRecoveryDirs"}
 	allowed := "checkLog"
 	looked, found := 0, 0

@@ -66,7 +66,7 @@ func event() messages.Event {
 
 func TestEventsAreSentWithTheirGroup(t *testing.T) {
 	h := &hole{}
-	s := events.New(h.Send, "out", messages.Event.Group, zap.NewNop())
+	s := events.New(h.Send, "out", messages.GroupOf, zap.NewNop())
 	require.NoError(t, s.Send(t.Context()))
 	assert.Zero(t, h.count(), "nothing was sent")
 	require.NoError(t, s.Send(t.Context(), event(), event()))
@@ -78,7 +78,7 @@ func TestEventsAreSentWithTheirGroup(t *testing.T) {
 func TestAFailingQueueHoldsUpOneSendAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hole{black: true}
-		s := events.New(h.Send, "out", messages.Event.Group, zap.NewNop())
+		s := events.New(h.Send, "out", messages.GroupOf, zap.NewNop())
 		began := time.Now()
 		err := s.Send(t.Context(), event())
 		require.ErrorAs(t, err, new(*queue.UnsentError))
@@ -120,7 +120,7 @@ func TestAFailingQueueHoldsUpOneSendAtATime(t *testing.T) {
 func TestASendThatItsCallerCutSaysNothingAboutTheQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := events.New((&hole{black: true}).Send, "out", messages.Event.Group, zap.NewNop())
+	s := events.New((&hole{black: true}).Send, "out", messages.GroupOf, zap.NewNop())
 	require.ErrorAs(t, s.Send(ctx, event()), new(*queue.UnsentError))
 	assert.NoError(t, s.Failing())
 }
@@ -131,7 +131,7 @@ func TestASendThatOutlastsItsCallersTimeHasFailed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		h := &hole{black: true}
-		s := events.New(h.Send, "out", messages.Event.Group, zap.NewNop())
+		s := events.New(h.Send, "out", messages.GroupOf, zap.NewNop())
 		require.ErrorAs(t, s.Send(ctx, event()), new(*queue.UnsentError))
 		require.Error(t, s.Failing())
 		require.Error(t, s.Send(t.Context(), event()), "fails at once")

@@ -256,7 +256,7 @@ func (w *world) stock(user string, n int) (ids []string) {
 	for range n {
 		w.now = w.now.Add(time.Second)
 		ids = append(ids, w.newID())
-		_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.Post{ID: ids[len(ids)-1], Author: user, Text: "x", LikeShards: 1}.Item()})
+		_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.Post{ID: ids[len(ids)-1], Author: user, Content: schema.Content{Text: "x"}, LikeShards: 1}.Item()})
 		w.must(err)
 	}
 	return ids
@@ -379,7 +379,7 @@ func TestAPostOnItsWayDuringAReturn(t *testing.T) {
 	w.now = w.now.Add(5 * aDay)
 	w.enqueue(w.returning(1, id.Floor(w.now.Add(-aDay))))
 	w.drain(w.worker)
-	post, err := w.service(2).CreatePost(t.Context(), author, feed.PostInput{Text: "x"})
+	post, err := w.service(2).CreatePost(t.Context(), author, feed.PostInput{Content: feed.Content{Text: "x"}})
 	w.must(err)
 	require.Equal(t, []string{post.ID}, w.shown(reader), "within a minute of the return")
 	w.now = w.now.Add(time.Minute)

@@ -32,10 +32,10 @@ const (
 // engine. Queue, worker and table are durable, as in production. BenchmarkBarePebble
 // measures the disk and Pebble alone (T1).
 func BenchmarkDelivery(b *testing.B) {
-	store, err := embedded.Open(b.TempDir(), embedded.Options{SweepEvery: -1})
+	store, err := embedded.Create(b.TempDir(), embedded.Options{SweepEvery: -1})
 	require.NoError(b, err)
 	defer closeAll(b, store.Close)
-	broker, err := queueembedded.Open(b.TempDir(), queueembedded.Options{})
+	broker, err := queueembedded.Create(b.TempDir(), queueembedded.Options{})
 	require.NoError(b, err)
 	defer closeAll(b, broker.Close)
 	seedFollowers(b, store)
@@ -75,7 +75,7 @@ func BenchmarkDelivery(b *testing.B) {
 			b.Fatal(err)
 		}
 		msg, err := queue.Message(ctx, &messages.PostCreated{
-			Header: messages.Header{EventID: post, Time: time.Now()}, PostID: post, AuthorID: author, Text: "hello",
+			Header: messages.Header{EventID: post, Time: time.Now()}, PostID: post, AuthorID: author, Content: messages.Content{Text: "hello"},
 		})
 		if err != nil {
 			b.Fatal(err)

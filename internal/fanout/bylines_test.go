@@ -35,7 +35,7 @@ func (w *world) named(b schema.Byline) {
 func (w *world) signed(age time.Duration, b schema.Byline) string {
 	w.Helper()
 	post := id.Floor(w.now.Add(-age))
-	_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1, Byline: b}.Item()})
+	_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.Post{ID: post, Author: author, Content: schema.Content{Text: "x"}, LikeShards: 1, Byline: b}.Item()})
 	w.must(err)
 	return post
 }
@@ -237,7 +237,7 @@ func TestANewPostIsComparedWithTheProfile(t *testing.T) {
 				cfg.Posts = knows{w, schema.Post{ID: post, Author: author, LikeShards: 1, Byline: c.kept}}
 			})
 			before := w.units
-			require.NoError(t, worker.HandlePosts(t.Context(), &messages.PostCreated{Header: w.header(), PostID: post, AuthorID: author, Text: "x"}))
+			require.NoError(t, worker.HandlePosts(t.Context(), &messages.PostCreated{Header: w.header(), PostID: post, AuthorID: author, Content: messages.Content{Text: "x"}}))
 			const plain = 5 // the plan, the chunk and three entries
 			assert.Equal(t, plain+c.units, w.units.Write-before.Write)
 			got, _ := w.byline(post)
@@ -251,7 +251,7 @@ type changes struct{ *world }
 
 func (c changes) EnsurePost(_ context.Context, e *messages.PostCreated) (schema.Post, error) {
 	c.named(newer)
-	post := schema.Post{ID: e.PostID, Author: author, Text: e.Text, LikeShards: 1, Byline: present}
+	post := schema.Post{ID: e.PostID, Author: author, Content: schema.Content{Text: e.Text}, LikeShards: 1, Byline: present}
 	_, err := c.mem.Put(c.Context(), table.PutInput{Item: post.Item()})
 	return post, err
 }

@@ -36,7 +36,7 @@ func TestAClockInDoubtLeavesNothingOut(t *testing.T) {
 		{post, 10 * 24 * time.Hour}, {post, 40 * 24 * time.Hour}, {follow, 10 * 24 * time.Hour}, {plan, 70 * 24 * time.Hour}, {purge, time.Hour},
 	} {
 		wrong = row.ahead
-		require.ErrorAs(t, handle(t.Context(), w.worker, row.e), new(*clock.DoubtError), "%s by a clock %s ahead", row.e.Kind(), row.ahead)
+		require.ErrorAs(t, handle(t.Context(), w.worker, row.e), new(*clock.DoubtError), "%s by a clock %s ahead", messages.KindOf(row.e), row.ahead)
 	}
 	wrong = 0
 	w.enqueue(post)
@@ -63,7 +63,7 @@ func TestAClockInDoubtMakesNoID(t *testing.T) {
 	unfollowed := w.unfollow(follower(8))
 	w.entries(follower(8), author, 60)
 	for _, e := range []messages.Event{post, unfollowed, &messages.FanoutPlan{Header: w.header(), PostID: post.PostID, AuthorID: author}} {
-		require.ErrorAs(t, handle(t.Context(), w.worker, e), new(*clock.DoubtError), "%s", e.Kind())
+		require.ErrorAs(t, handle(t.Context(), w.worker, e), new(*clock.DoubtError), "%s", messages.KindOf(e))
 	}
 	require.Empty(t, w.queued)
 	wrong = 0

@@ -62,7 +62,7 @@ func TestABotDelaysNoOtherAuthor(t *testing.T) {
 			post := func(by string) {
 				postID, err := ids.New()
 				w.must(err)
-				posts <- &messages.PostCreated{Header: messages.Header{EventID: postID, Time: time.Now()}, PostID: postID, AuthorID: by, Text: "hello"}
+				posts <- &messages.PostCreated{Header: messages.Header{EventID: postID, Time: time.Now()}, PostID: postID, AuthorID: by, Content: messages.Content{Text: "hello"}}
 			}
 			for ms := range 3000 {
 				if ms%20 == 0 {

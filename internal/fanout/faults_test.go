@@ -89,7 +89,7 @@ func (w *world) drainWithFault(number int, done, dies bool, events ...messages.E
 		failed = false
 		err := handle(w.Context(), w.worker, e)
 		if failed && err == nil {
-			w.Fatalf("call %d: %s was acked, though a call failed", number, e.Kind())
+			w.Fatalf("call %d: %s was acked, though a call failed", number, messages.KindOf(e))
 		}
 		if _, later := errors.AsType[*queue.Later](err); err != nil && !later && !errors.Is(err, errLost) {
 			w.Fatalf("call %d: %v", number, err)
@@ -336,7 +336,7 @@ func TestAPanicAtAnyCallIsAnErrorOfItsMessage(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			require.ErrorAsf(t, err, new(*panics.Error), "call %d: %s failed with", at, e.Kind())
+			require.ErrorAsf(t, err, new(*panics.Error), "call %d: %s failed with", at, messages.KindOf(e))
 			w.enqueue(e)
 		}
 		w.wantDelivered(post.PostID, n)

@@ -16,8 +16,8 @@ import (
 const (
 	// forgetMost is the maximum number of things that one receive of a message removes.
 	forgetMost = 500
-	// forgetAgain is the time after which a worker looks for remaining things: by then
-	// aggregators have counted the likes that the removal has taken back.
+	// forgetAgain is the time after which a worker looks for remaining things. While only likes are left,
+	// which an aggregator has to count, the time grows (Forgotten.Wait).
 	forgetAgain = 10 * time.Second
 	// forgetLast is the time from the removal of the profile to the last look: by then, all calls and
 	// events that were in progress have been applied.
@@ -52,8 +52,14 @@ func (w *Worker) userForgotten(ctx context.Context, e *messages.UserForgotten) e
 	switch {
 	case done.Removed >= forgetMost && done.Unliked == 0:
 		return &queue.Later{Reason: "more of the user is left"}
-	case done.Removed > 0:
+	case done.Removed > done.Unliked:
 		return &queue.Later{After: forgetAgain, Reason: "something of the user may be left"}
+	case done.Removed > 0 || done.Wait > 0:
+		wait := max(forgetAgain, done.Wait)
+		if rest > 0 { // the last look is for more than likes
+			wait = min(wait, max(forgetAgain, rest))
+		}
+		return &queue.Later{After: wait, Reason: "likes of the user are not counted as taken back"}
 	case rest > 0:
 		return &queue.Later{After: rest, Reason: "events of the user may be on their way"}
 	}

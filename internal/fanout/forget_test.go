@@ -53,3 +53,25 @@ func TestAMessageOfAnOlderRemovalIsDone(t *testing.T) {
 	require.NoError(t, w.worker.HandleBackfills(t.Context(), &messages.UserForgotten{Header: w.header(), UserID: author}))
 	assert.Empty(t, left)
 }
+
+// While only likes are left, which an aggregator has to count, the worker waits as long as Forget asks for,
+// but not beyond the last look.
+func TestALookForLikesThatWaitComesWhenForgetAsksForIt(t *testing.T) {
+	t.Parallel()
+	left := removals{{Removed: 5, Unliked: 5, Wait: 40 * time.Second}, {Wait: 20 * time.Minute}, {Wait: time.Hour}, {Wait: time.Second}, {Removed: 5, Unliked: 5, Wait: time.Hour}, {}}
+	w := newWorld(t, 0, small, func(c *fanout.Config) { c.Users = &left })
+	e := &messages.UserForgotten{Header: w.header(), UserID: author}
+	for i := range left {
+		left[i].Left = w.now
+	}
+	for _, want := range []time.Duration{40 * time.Second, 20 * time.Minute, time.Hour, 10 * time.Second} {
+		again, ok := errors.AsType[*queue.Later](w.worker.HandleBackfills(t.Context(), e))
+		require.True(t, ok)
+		assert.InDelta(t, want, again.After, float64(time.Second))
+	}
+	w.now = w.now.Add(2 * time.Hour)
+	again, ok := errors.AsType[*queue.Later](w.worker.HandleBackfills(t.Context(), e))
+	require.True(t, ok)
+	assert.Equal(t, time.Hour, again.After, "likes are left after the last look, too")
+	require.NoError(t, w.worker.HandleBackfills(t.Context(), e))
+}

@@ -178,13 +178,14 @@ func TestTheLimitsOfAChangeOfMode(t *testing.T) {
 	}
 }
 
-// A walk changes a mark as in docs/HYBRID.md, and each change gives the mark a new
+// A walk changes a mark as in docs/HYBRID.md, and each change gives the mark a new, higher
 // version.
 func TestTheMarksThatAWalkChanges(t *testing.T) {
 	w := newWorld(t, 1, small)
 	before, since, behind, at := w.newID(), w.newID(), w.newID(), w.now.Add(-time.Minute)
+	old, other := id.Floor(w.now.Add(time.Minute)), id.Floor(w.now.Add(2*time.Minute)) // of a process with a fast clock
 	mark := func(kind schema.MarkKind, v int64, from, pull string, ttl time.Time) *schema.Mark {
-		return &schema.Mark{User: follower(0), Author: author, Kind: kind, V: v, From: from, Pull: pull, TTL: ttl, Version: "old"}
+		return &schema.Mark{User: follower(0), Author: author, Kind: kind, V: v, From: from, Pull: pull, TTL: ttl, Version: old}
 	}
 	pulled := func(v int64, pull string) *schema.Mark { return mark(schema.MarkPulled, v, "", pull, time.Time{}) }
 	expires := func(v int64, pull string) *schema.Mark {
@@ -223,9 +224,9 @@ func TestTheMarksThatAWalkChanges(t *testing.T) {
 			w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 				if op == table.OpPut {
 					if puts++; puts == meets && tt.mark != nil { // another worker writes the mark before this put
-						other := *tt.mark
-						other.Version = "other"
-						w.putMark(other)
+						newer := *tt.mark
+						newer.Version = other
+						w.putMark(newer)
 					}
 				}
 				return do()
@@ -236,8 +237,9 @@ func TestTheMarksThatAWalkChanges(t *testing.T) {
 			}
 			got := w.mark(follower(0))
 			if got != nil {
-				assert.Equalf(t, want != tt.mark, got.Version != "old" && got.Version != "other", "%s: mark %d has the version %s", state, i, got.Version)
-				got.Version = "old"
+				assert.Equalf(t, want != tt.mark, got.Version != old && got.Version != other, "%s: mark %d has the version %s", state, i, got.Version)
+				assert.True(t, tt.mark == nil || got.Version >= old, "%s: the version of mark %d falls", state, i)
+				got.Version = old
 			}
 			assert.Equalf(t, want, got, "%s: mark %d, which changes before write %d", state, i, meets)
 		}

@@ -278,11 +278,14 @@ func (w *Worker) publish(ctx context.Context, topic string, events ...messages.E
 // newID returns a new id. If the clock is in doubt, it returns an error: other workers would refuse an event from
 // days ahead. The doubt is checked first, because the ids of a generator only grow: they would stay ahead after
 // the clock was set right.
-func (w *Worker) newID() (string, error) {
+func (w *Worker) newID() (string, error) { return w.newIDAfter("") }
+
+// newIDAfter is newID for an id above floor.
+func (w *Worker) newIDAfter(floor string) (string, error) {
 	if err := w.cfg.Clock.Doubt(); err != nil {
 		return "", err
 	}
-	return w.cfg.IDs.New()
+	return w.cfg.IDs.After(floor)
 }
 
 // header returns the header of an event that a request caused.

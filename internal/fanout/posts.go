@@ -42,7 +42,7 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 // Deliver begins the delivery of a post that is in the table, as postCreated does. The post may
 // have any age. The caller has read or written the post (I1).
 func (w *Worker) Deliver(ctx context.Context, ref schema.PostRef) error {
-	return w.deliver(ctx, schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, End: ref.End}, false, "")
+	return w.deliver(ctx, schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, Content: schema.Content{ExpiresAt: ref.End}}, false, "")
 }
 
 func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, requestID string) error {

@@ -244,7 +244,7 @@ func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old *schema.Mar
 	if old != nil {
 		same = unchanged(*old)
 		if m.Version == old.Version {
-			if m.Version, err = w.newID(); err != nil {
+			if m.Version, err = w.newIDAfter(old.Version); err != nil {
 				return nil, err
 			}
 		}

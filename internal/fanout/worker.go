@@ -81,6 +81,8 @@ type Forgotten struct {
 	// likes among the removed things. A later Forget finds a like again until an aggregator has
 	// counted that the like was taken back.
 	Removed, Unliked int
+	// Wait is the time until Forget takes back the found likes again, 0 if none were found.
+	Wait time.Duration
 	// Left is the time when the profile was removed, zero if the time is unknown.
 	Left time.Time
 	// Overtaken means that a newer event removes the same user.
@@ -231,7 +233,7 @@ func (w *Worker) handle(ctx context.Context, e messages.Event) error {
 		err = about.tell(ctx, w)
 	}
 	if err != nil {
-		return fmt.Errorf("fan-out, %s %s: %w", e.Kind(), e.Head().EventID, err)
+		return fmt.Errorf("fan-out, %s %s: %w", messages.KindOf(e), e.Head().EventID, err)
 	}
 	return nil
 }
@@ -263,11 +265,11 @@ func (w *Worker) apply(ctx context.Context, e messages.Event) (subject, error) {
 	case *messages.Returned:
 		return nothing{}, w.returned(ctx, e)
 	}
-	return nothing{}, messages.Permanent(messages.ReasonWrongTopic, "fan-out has no work for %s", e.Kind())
+	return nothing{}, messages.Permanent(messages.ReasonWrongTopic, "fan-out has no work for %s", messages.KindOf(e))
 }
 
 func unexpected(e messages.Event, topic string) error {
-	return messages.Permanent(messages.ReasonWrongTopic, "%s on %s", e.Kind(), topic)
+	return messages.Permanent(messages.ReasonWrongTopic, "%s on %s", messages.KindOf(e), topic)
 }
 
 // post is a post that the worker delivers.

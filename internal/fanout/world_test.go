@@ -160,7 +160,7 @@ func (w *world) header() messages.Header {
 // post returns the event of a new post, which is not in the table yet.
 func (w *world) post() *messages.PostCreated {
 	w.Helper()
-	return &messages.PostCreated{Header: w.header(), PostID: w.newID(), AuthorID: author, Text: "hello"}
+	return &messages.PostCreated{Header: w.header(), PostID: w.newID(), AuthorID: author, Content: messages.Content{Text: "hello"}}
 }
 
 // EnsurePost stores the post in one transaction, as feed.EnsurePost does.
@@ -172,14 +172,14 @@ func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema
 	}
 	if res.Item != nil {
 		ref, err := schema.ParsePostRef(*res.Item)
-		return schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, End: ref.End, Deleted: ref.Gone(w.clock())}, err
+		return schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, Content: schema.Content{ExpiresAt: ref.End}, Deleted: ref.Gone(w.clock())}, err
 	}
 	at, err := id.Time(e.PostID)
 	if err != nil {
 		return schema.Post{}, err
 	}
 	shards := max(e.LikeShards, w.likeShards)
-	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: shards}
+	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: schema.Content{Text: e.Text}, LikeShards: shards}
 	ref := schema.PostRef{ID: e.PostID, Author: e.AuthorID, LikeShards: shards}
 	own := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(e.AuthorID), SK: schema.EntrySK(e.PostID, e.AuthorID)},
@@ -265,7 +265,7 @@ func (w *world) drain(worker *fanout.Worker) {
 			return
 		}
 		if err := handle(w.Context(), worker, e); err != nil {
-			require.LessOrEqualf(w, tries, 10_000, "%s never succeeds: %v", e.Kind(), err)
+			require.LessOrEqualf(w, tries, 10_000, "%s never succeeds: %v", messages.KindOf(e), err)
 			w.enqueue(e)
 		}
 	}
@@ -360,9 +360,9 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 				aside = true
 			}
 			if aside != (topic == queue.TopicBackfills) {
-				return fmt.Errorf("publish %s to %s", e.Kind(), topic)
+				return fmt.Errorf("publish %s to %s", messages.KindOf(e), topic)
 			}
-			if m.Metadata.Get(queue.MetaGroup) != e.Group() {
+			if m.Metadata.Get(queue.MetaGroup) != messages.GroupOf(e) {
 				return errors.New("message without its group")
 			}
 			p.w.enqueue(e)

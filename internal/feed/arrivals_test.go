@@ -47,7 +47,7 @@ func (w *world) arrivals(viewer string, seen *home.Streamed) []string {
 func (w *world) stored(viewer, author string, posts ...string) {
 	w.t.Helper()
 	for _, post := range posts {
-		w.put(schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1}.Item())
+		w.put(schema.Post{ID: post, Author: author, Content: schema.Content{Text: "x"}, LikeShards: 1}.Item())
 		w.entry(viewer, author, post, 1)
 	}
 }
@@ -120,7 +120,7 @@ func TestALongAbsenceIsReplayedOldestFirst(t *testing.T) {
 	for i, n := range []int{900, 0, 40, 1400} {
 		w.clock.add(time.Duration(i) * 24 * time.Hour)
 		for j, post := range w.ids(n) {
-			p := schema.Post{ID: post, Author: names[j%2], Text: "x", LikeShards: 1}
+			p := schema.Post{ID: post, Author: names[j%2], Content: schema.Content{Text: "x"}, LikeShards: 1}
 			want = append(want, post)
 			items = append(items, p.Item(), table.Item{
 				Key: table.Key{PK: schema.TimelinePK("ann"), SK: schema.EntrySK(post, p.Author)}, Attrs: schema.EntryAttrs(w.clock.now().Add(timelineTTL), 1),
@@ -139,7 +139,7 @@ func TestAnEntryBeforeItsPostIsStreamedWithThePost(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 1, 3)
 	before := w.watch("ann", "")
-	p := schema.Post{ID: w.ids(1)[0], Author: names[0], Text: "x", LikeShards: 1}
+	p := schema.Post{ID: w.ids(1)[0], Author: names[0], Content: schema.Content{Text: "x"}, LikeShards: 1}
 	w.entry("ann", names[0], p.ID, 1)
 	assert.Empty(t, w.arrivals("ann", before))
 	between := w.watch("ann", "")
@@ -282,7 +282,7 @@ func TestAStreamWaitsTenSecondsForThePostOfAnEntry(t *testing.T) {
 		w.entry("ann", author, post, 1)
 		w.clock.add(age)
 		seen := w.watch("ann", "")
-		w.put(schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1}.Item())
+		w.put(schema.Post{ID: post, Author: author, Content: schema.Content{Text: "x"}, LikeShards: 1}.Item())
 		assert.Equal(t, sent, slices.Contains(w.arrivals("ann", seen), post), "after %s", age)
 	}
 }

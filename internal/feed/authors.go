@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"fanfare/internal/feed/access"
+	"fanfare/internal/memory"
 	"fanfare/internal/schema"
 )
 
@@ -17,13 +17,14 @@ const (
 )
 
 // Authors remembers the authors of new posts: the fact that an author has a profile (until the profile
-// is removed), the highest id of the author's posts, and for a minute the author's stored items. The
+// is removed), the highest id of the author's posts, and for access.Config.KeptNames the stored items of the author. The
 // memory is correct only in the one process that writes the table, where all Services share one
 // Authors. The memory saves the reads before each post, because the author's own writes keep those
 // items out of the table's cache.
 type Authors struct {
 	mu    sync.Mutex
 	kept  *simplelru.LRU[string, knownAuthor]
+	lives *memory.Generations
 	bytes int
 }
 
@@ -38,7 +39,10 @@ type knownAuthor struct {
 // first read), the byline, and an id above all ids of the author's former lives. A worker later
 // compares the byline with the profile.
 type authorRead struct {
-	at     time.Time
+	at time.Time
+	// generation is the author's generation in the memory before the read.
+	generation uint64
+
 	shards int
 	byline schema.Byline
 	after  string
@@ -48,7 +52,7 @@ type authorRead struct {
 
 // NewAuthors returns an empty memory.
 func NewAuthors() *Authors {
-	a := &Authors{}
+	a := &Authors{lives: memory.NewGenerations()}
 	var err error
 	a.kept, err = simplelru.NewLRU(authorsBytes/authorBytes, func(author string, k knownAuthor) { a.bytes -= sizeOfAuthor(author, k) })
 	if err != nil {
@@ -72,32 +76,44 @@ func (a *Authors) Bytes() int64 {
 }
 
 // known returns the highest id of an author's posts, and the kept items of the author. known returns
-// false if the items have to be read.
-func (a *Authors) known(author string, now time.Time) (newest string, read authorRead, ok bool) {
+// false if the items have to be read, because they were read longer than kept ago.
+func (a *Authors) known(author string, now time.Time, kept time.Duration) (newest string, read authorRead, ok bool) {
 	if a == nil {
 		return "", authorRead{}, false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	k, found := a.kept.Get(author)
-	if !found || k.read.shards == 0 || k.read.at.After(now) || now.Sub(k.read.at) >= access.KeptAuthors { // after now: the clock was set back
+	if !found || k.read.shards == 0 || k.read.at.After(now) || now.Sub(k.read.at) >= kept { // after now: the clock was set back
 		return "", authorRead{}, false
 	}
 	return k.newest, k.read, true
 }
 
-// forget removes from the memory an author whose profile was changed, or is being removed.
+// generation returns the generation of an author before a read of the author's items.
+func (a *Authors) generation(author string) uint64 {
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lives.Of(author)
+}
+
+// forget removes from the memory an author whose profile was changed or removed, or may have been. The
+// caller has made the change, so no later read returns the former profile.
 func (a *Authors) forget(author string) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.lives.Raise(author)
 	a.kept.Remove(author)
 }
 
 // note keeps the id of an author's post, unless a kept id is higher. note also keeps read, the items
-// of the author, unless read is zero.
+// of the author, unless read is zero or the author was forgotten after the read began.
 func (a *Authors) note(author, post string, read authorRead) {
 	if a == nil {
 		return
@@ -106,7 +122,7 @@ func (a *Authors) note(author, post string, read authorRead) {
 	defer a.mu.Unlock()
 	k, _ := a.kept.Peek(author) // an unknown author begins with the zero value
 	k.newest = max(k.newest, post)
-	if read.shards > 0 {
+	if read.shards > 0 && read.generation == a.lives.Of(author) {
 		k.read = read
 	}
 	a.kept.Remove(author)

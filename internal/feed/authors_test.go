@@ -46,7 +46,7 @@ func TestAPostOfAKnownAuthorReadsNothing(t *testing.T) {
 func TestAnUnknownAuthorIsReadUntilItHasAProfile(t *testing.T) {
 	w, _, _ := knowing(t)
 	for range 2 {
-		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "hello"})
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "hello"}})
 		wantKind(t, err, fault.ProfileMissing)
 	}
 	w.users("ann")
@@ -66,7 +66,7 @@ func TestPostsOfAKnownAuthorAreAboveThoseOfAnEarlierProcess(t *testing.T) {
 		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, Lifetimes: lifetime.Fixed(timelineTTL), Local: true,
 	}, service: service{Authors: known}})
 	_, err := worker.EnsurePost(t.Context(), &messages.PostCreated{
-		Header: messages.Header{EventID: ahead, Time: w.clock.now()}, PostID: ahead, AuthorID: "ann", Text: "in the queue",
+		Header: messages.Header{EventID: ahead, Time: w.clock.now()}, PostID: ahead, AuthorID: "ann", Content: messages.Content{Text: "in the queue"},
 	})
 	require.NoError(t, err)
 	after := w.post("ann", "after")
@@ -84,11 +84,11 @@ func TestTheMemoryOfAuthorsIsBounded(t *testing.T) {
 	for i := range 20_000 {
 		// If the post already exists, the write takes one read.
 		author, post := fmt.Sprintf("a%063d", i), id.Floor(w.clock.now().Add(-time.Duration(i)*time.Millisecond))
-		p := schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1}
+		p := schema.Post{ID: post, Author: author, Content: schema.Content{Text: "x"}, LikeShards: 1}
 		_, err := w.store.Put(t.Context(), table.PutInput{Item: p.Item()})
 		require.NoError(t, err)
 		_, err = w.EnsurePost(t.Context(), &messages.PostCreated{
-			Header: messages.Header{EventID: post, Time: w.clock.now()}, PostID: post, AuthorID: author, Text: "x", LikeShards: 1,
+			Header: messages.Header{EventID: post, Time: w.clock.now()}, PostID: post, AuthorID: author, Content: messages.Content{Text: "x"}, LikeShards: 1,
 		})
 		require.NoError(t, err)
 		worst = max(worst, known.Bytes())
@@ -104,7 +104,7 @@ func TestAnAuthorIsKnownForAMinute(t *testing.T) {
 	calledBy := func(later time.Duration) int {
 		w.clock.add(later)
 		calls.take()
-		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}})
 		require.NoError(t, err)
 		return len(calls.take())
 	}
@@ -132,7 +132,7 @@ func TestTheMemoryOfAnAuthor(t *testing.T) {
 		assert.Equal(t, sizes[author], known.Bytes())
 		require.NoError(t, w.DeleteProfile(t.Context(), author))
 		assert.Zero(t, known.Bytes())
-		_, err := w.CreatePost(t.Context(), author, feed.PostInput{Text: "x"})
+		_, err := w.CreatePost(t.Context(), author, feed.PostInput{Content: feed.Content{Text: "x"}})
 		wantKind(t, err, fault.ProfileMissing)
 	}
 	assert.Equal(t, int64(2*(len("annabelle")-len("ann"))), sizes["annabelle"]-sizes["ann"], "its id, and its name with the id in it")

@@ -65,7 +65,7 @@ func (w *world) asked(viewer string) []messages.Kind {
 	w.page(viewer, 20)
 	var kinds []messages.Kind
 	for _, e := range w.published.take() {
-		kinds = append(kinds, e.Kind())
+		kinds = append(kinds, messages.KindOf(e))
 	}
 	return kinds
 }
@@ -136,7 +136,7 @@ func TestAFollowAboveTheLimitOfFollowsEnrolsNobody(t *testing.T) {
 // A home read publishes Seen for its reader at most once an hour, and only in three cases: the reader
 // has no presence, half of the days have passed, or the last week has begun.
 func TestAHomeReadAsksForTheReadersDays(t *testing.T) {
-	seen := []messages.Kind{messages.KindSeen}
+	seen := []messages.Kind{"Seen"}
 	w := newWorld(t)
 	w.users("ann")
 	assert.Empty(t, w.asked("ann"), "the feature is off")
@@ -165,7 +165,7 @@ func TestAHomeReadAsksForTheReadersDays(t *testing.T) {
 		w.clock.add(until.Start().Add(-time.Second).Sub(w.clock.now()))
 		assert.Equal(t, seen, w.asked("ann"))
 		w.clock.add(time.Second)
-		assert.Equal(t, []messages.Kind{messages.KindReturned}, w.asked("ann"))
+		assert.Equal(t, []messages.Kind{"Returned"}, w.asked("ann"))
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAReturningReaderSeesEverythingAtOnce(t *testing.T) {
 		assert.Equal(t, &want, w.presence("ann"))
 		assert.Empty(t, reader.asked("ann"), "within the minute")
 		w.clock.add(time.Minute)
-		assert.Equal(t, []messages.Kind{messages.KindReturned}, reader.asked("ann"), "the first event was lost")
+		assert.Equal(t, []messages.Kind{"Returned"}, reader.asked("ann"), "the first event was lost")
 
 		ended := want
 		ended.State, ended.Until, ended.At, ended.Lo = schema.PresenceHere, w.today()+14, w.clock.now().Truncate(time.Millisecond), ""
@@ -230,7 +230,7 @@ func TestASecondAbsenceWidensTheGap(t *testing.T) {
 		p := schema.Presence{User: "ann", State: schema.PresenceHere, Until: w.today() + 14, V: 1, Lo: lo, Hi: id.Floor(w.clock.now())}
 		w.put(p.Item())
 		w.clock.add(c.away)
-		assert.Equal(t, []messages.Kind{messages.KindReturned}, w.asked("ann"))
+		assert.Equal(t, []messages.Kind{"Returned"}, w.asked("ann"))
 		want := schema.Presence{User: "ann", State: schema.PresenceReturning, Until: p.Until, V: 2, Lo: id.Floor((p.Until + 1).Start())}
 		if c.wider {
 			want.Lo = lo
@@ -282,7 +282,7 @@ func TestAPageInAGapRemindsOfBackfills(t *testing.T) {
 	p.Lo, p.Hi = id.Min, id.Floor(w.clock.now())
 	w.put(p.Item())
 	w.clock.add(time.Minute)
-	assert.Equal(t, []messages.Kind{messages.KindFollowed}, w.asked("ann"))
+	assert.Equal(t, []messages.Kind{"Followed"}, w.asked("ann"))
 }
 
 // The first page after the gap, and the pages above the gap, read no followee's list.
@@ -305,7 +305,7 @@ func TestPagesOutsideAGapCostWhatTheyCostWithoutOne(t *testing.T) {
 // A reader without a presence soon gets a presence, at any number of active days. The process
 // publishes Seen for the reader even if its clock is set back.
 func TestAReaderWithoutAPresenceIsSeen(t *testing.T) {
-	seen := []messages.Kind{messages.KindSeen}
+	seen := []messages.Kind{"Seen"}
 	w := newWorld(t, active(1))
 	w.users("ann")
 	assert.Equal(t, seen, w.asked("ann"))
@@ -329,7 +329,7 @@ func TestAHomeIsReadByPullWhileTheClockIsInDoubt(t *testing.T) {
 	assert.Equal(t, []string{"not delivered"}, texts(w.page("ann", 20)))
 	assert.Equal(t, &past, w.presence("ann"))
 	clk.Observe(at.now(), 0)
-	assert.Equal(t, []messages.Kind{messages.KindReturned}, w.asked("ann"))
+	assert.Equal(t, []messages.Kind{"Returned"}, w.asked("ann"))
 }
 
 // A home read requests no return if another read has begun the return, or if the table did not store
@@ -359,6 +359,6 @@ func TestAReturnThatIsNotBegunIsNotAskedFor(t *testing.T) {
 		assert.Equal(t, []string{"not delivered"}, texts(w.page("ann", 20)), name)
 		assert.Empty(t, w.published.take(), name)
 		tp.set(nil)
-		assert.Equal(t, []messages.Kind{messages.KindReturned}, w.asked("ann"), name)
+		assert.Equal(t, []messages.Kind{"Returned"}, w.asked("ann"), name)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
 	"fanfare/internal/table/embedded"
+	"fanfare/messages"
 )
 
 // onDisk returns a Service on a durable embedded table in a new directory. deliver handles all
@@ -24,7 +25,7 @@ func onDisk(b *testing.B) (s *domain, deliver func()) {
 	b.Helper()
 	var ahead atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	store, err := embedded.Open(b.TempDir(), embedded.Options{})
+	store, err := embedded.Create(b.TempDir(), embedded.Options{})
 	require.NoError(b, err)
 	b.Cleanup(func() {
 		assert.NoError(b, store.Close())
@@ -36,7 +37,11 @@ func onDisk(b *testing.B) (s *domain, deliver func()) {
 	worker := fanout.New(fanout.Config{Store: store, Posts: s, Publisher: published, IDs: ids, Now: now, Lifetimes: lifetime.Fixed(timelineTTL)})
 	return s, func() {
 		for _, e := range published.take() {
-			require.NoError(b, worker.HandlePosts(b.Context(), e))
+			handle := worker.HandlePosts
+			if _, is := e.(*messages.Followed); is {
+				handle = worker.HandleBackfills
+			}
+			require.NoError(b, handle(b.Context(), e))
 		}
 		ahead.Store(int64(2 * time.Minute))
 	}
@@ -77,7 +82,7 @@ func BenchmarkHome(b *testing.B) {
 			for _, author := range users[:20] {
 				require.NoError(b, s.Follow(b.Context(), "ann", author))
 				for range 3 {
-					_, err := s.CreatePost(b.Context(), author, feed.PostInput{Text: "some words of a post"})
+					_, err := s.CreatePost(b.Context(), author, feed.PostInput{Content: feed.Content{Text: "some words of a post"}})
 					require.NoError(b, err)
 				}
 			}

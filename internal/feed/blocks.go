@@ -202,16 +202,6 @@ func (s *Service) addNotes(ctx context.Context, found map[table.Key]table.Item, 
 	return err
 }
 
-// transactIfUnchanged sends a transaction and reports whether its conditions held. It returns false if
-// a condition failed.
-func (s *Service) transactIfUnchanged(ctx context.Context, ops []table.TransactOp) (done bool, err error) {
-	err = s.access.Transact(ctx, ops...)
-	if access.ConditionFailed(err) {
-		return false, nil
-	}
-	return err == nil, fault.Wrap("table", err)
-}
-
 // pair is the stored state between two users: blocks and follows in both directions, and both
 // profiles.
 type pair map[table.Key]table.Item
@@ -361,21 +351,14 @@ func (s *Service) blockedAmong(ctx context.Context, user string, authors []strin
 
 // Blocks lists the users whom user blocks, by user id.
 func (s *Service) Blocks(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
-	scope := page.ListByUser("blocks", user)
-	position, err := scope.Position(in.Cursor)
-	if err != nil {
-		return page.List[Edge]{}, err
-	}
-	q := table.Query{PK: schema.BlocksPK(user), Consistent: true}
-	if position != "" {
-		q.After = schema.UserSK(position)
-	}
-	// Blocks by other users may lie between the user's own blocks, and the number of blocks by other users
-	// has no bound.
-	fill := page.Refill{Budget: page.BudgetAfter(1), Calls: 1, Most: page.MostRefill}
-	blocks, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, fill, page.Each(func(it table.Item) (Edge, bool, error) {
-		b, err := schema.ParseBlock(it)
-		return Edge{b.Other, b.Since}, !b.Since.IsZero(), err
-	}))
-	return page.Of(blocks, in.Size(), scope, edgeUser), err
+	return listing[Edge]{
+		scope: page.ListByUser("blocks", user), query: table.Query{PK: schema.BlocksPK(user), Consistent: true}, sortKey: schema.UserSK, position: edgeUser,
+		// Blocks by other users may lie between the user's own blocks, and the number of blocks by other users
+		// has no bound.
+		fill: page.Refill{Budget: page.BudgetAfter(1), Calls: 1, Most: page.MostRefill},
+		read: page.Each(func(it table.Item) (Edge, bool, error) {
+			b, err := schema.ParseBlock(it)
+			return Edge{b.Other, b.Since}, !b.Since.IsZero(), err
+		}),
+	}.page(ctx, s, in)
 }

@@ -29,6 +29,16 @@ type Bookmarked struct {
 	BookmarkedAt    time.Time
 }
 
+func ownBookmarks() ownList[schema.Bookmark] {
+	return ownList[schema.Bookmark]{
+		all: func(user string) table.Query {
+			return table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd}
+		},
+		parse: schema.ParseBookmark, former: func(b schema.Bookmark, after string) bool { return b.V <= after }, same: sameBookmark,
+		most: MaxBookmarks, limit: fault.BookmarkLimit, full: "you have %d bookmarks, the most that you may: delete one first",
+	}
+}
+
 func bookmarkedOf(b schema.Bookmark) Bookmarked {
 	return Bookmarked{b.Post, b.V, access.TimeOf(b.V)}
 }
@@ -50,14 +60,16 @@ func (s *Service) Bookmark(ctx context.Context, user, post string) error {
 func (s *Service) makeBookmark(ctx context.Context, user, post, after string, version func() (string, error)) error {
 	return s.access.RetryChanged(func() (changed bool, err error) {
 		stored, err := s.storedBookmark(ctx, user, post)
-		if err != nil || stored.V > after {
+		if err != nil {
 			return false, err
 		}
-		same, ops := table.Cond(table.Absent{}), []table.TransactOp(nil)
-		if stored.V != "" { // the bookmark is of a former life, so a removal may be about to delete it
-			same, ops = sameBookmark(stored), []table.TransactOp{{Delete: &table.DeleteInput{Key: schema.BookmarkKey(user, stored.V)}}}
-		} else if err := s.mayBookmarkMore(ctx, user); err != nil {
+		same, err := ownBookmarks().place(stored, after, func() error { return s.mayBookmarkMore(ctx, user, after) })
+		if err != nil || same == nil {
 			return false, err
+		}
+		var ops []table.TransactOp
+		if stored != nil {
+			ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: schema.BookmarkKey(user, stored.V)}})
 		}
 		v, err := version()
 		if err != nil {
@@ -84,16 +96,11 @@ func (s *Service) ImportBookmark(ctx context.Context, user, post string, at time
 // deadBookmarks is the maximum number of bookmarks of deleted posts that one call ends.
 const deadBookmarks = 10
 
-// mayBookmarkMore refuses a bookmark beyond MaxBookmarks. mayBookmarkMore first ends bookmarks of
-// deleted posts, because no list shows these bookmarks, so their user could not end them.
-func (s *Service) mayBookmarkMore(ctx context.Context, user string) error {
-	var all []schema.Bookmark
-	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd}
-	err := s.access.EachItem(ctx, q, func(it table.Item) error {
-		b, err := schema.ParseBookmark(it)
-		all = append(all, b)
-		return fault.Wrap("table", err)
-	})
+// mayBookmarkMore refuses a bookmark beyond MaxBookmarks. The bookmarks of former lives do not count.
+// mayBookmarkMore first ends bookmarks of deleted posts, because no list shows these bookmarks, so their
+// user could not end them.
+func (s *Service) mayBookmarkMore(ctx context.Context, user, after string) error {
+	all, err := ownBookmarks().ofThisLife(ctx, s, user, after)
 	if err != nil || len(all) < MaxBookmarks {
 		return err
 	}
@@ -106,7 +113,7 @@ func (s *Service) mayBookmarkMore(ctx context.Context, user string) error {
 	}
 	dead := slices.DeleteFunc(all, func(b schema.Bookmark) bool { return living[b.Post].ID != "" })
 	if len(dead) == 0 {
-		return &fault.Error{Kind: fault.BookmarkLimit, Detail: fmt.Sprintf("you have %d bookmarks, the most that you may: delete one first", MaxBookmarks)}
+		return ownBookmarks().refusal()
 	}
 	for _, b := range dead[:min(len(dead), deadBookmarks)] {
 		if _, err := s.EndBookmark(ctx, b); err != nil {
@@ -122,10 +129,10 @@ func (s *Service) Unbookmark(ctx context.Context, user, post string) error {
 		return err
 	}
 	stored, err := s.storedBookmark(ctx, user, post)
-	if err != nil || stored.V == "" {
+	if err != nil || stored == nil {
 		return err
 	}
-	_, err = s.EndBookmark(ctx, stored)
+	_, err = s.EndBookmark(ctx, *stored)
 	return err
 }
 
@@ -143,14 +150,13 @@ func sameBookmark(b schema.Bookmark) table.Cond {
 	return table.Equal{Name: schema.AttrVersion, Value: table.S(b.V)}
 }
 
-// storedBookmark returns user's bookmark of a post, or a bookmark without a version if none is stored.
-func (s *Service) storedBookmark(ctx context.Context, user, post string) (schema.Bookmark, error) {
+// storedBookmark returns user's bookmark of a post, nil for none.
+func (s *Service) storedBookmark(ctx context.Context, user, post string) (*schema.Bookmark, error) {
 	it, err := s.access.Get(ctx, schema.BookmarkOfKey(user, post), true)
-	if err != nil || it == nil {
-		return schema.Bookmark{}, err
+	if err != nil {
+		return nil, err
 	}
-	b, err := schema.ParseBookmark(*it)
-	return b, fault.Wrap("table", err)
+	return ownBookmarks().stored(it)
 }
 
 // BookmarkOf returns user's bookmark of a post, if the list of bookmarks shows it.
@@ -167,10 +173,10 @@ func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked
 	if err != nil {
 		return Bookmarked{}, err
 	}
-	if stored.V == "" || blocked != nil {
+	if stored == nil || blocked != nil {
 		return Bookmarked{}, fault.NotFoundf("you have no bookmark of post %s", post)
 	}
-	return bookmarkedOf(stored), nil
+	return bookmarkedOf(*stored), nil
 }
 
 // Bookmarks lists user's bookmarks of living posts, the newest bookmark first. Bookmarks leaves out a
@@ -182,38 +188,30 @@ func (s *Service) Bookmarks(ctx context.Context, user string, in page.Request) (
 
 // BookmarksWithPosts returns the list of Bookmarks, and the posts by id.
 func (s *Service) BookmarksWithPosts(ctx context.Context, user string, in page.Request) (page.List[Bookmarked], map[string]schema.PostRef, error) {
-	scope := page.ListByID("bookmarks", user, "")
-	before, err := scope.Position(in.Cursor)
-	if err != nil {
-		return page.List[Bookmarked]{}, nil, err
-	}
-	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd, Descending: true, Consistent: true}
-	if before != "" {
-		q.After = schema.BookmarkSK(before)
-	}
-	refs := map[string]schema.PostRef{}
-	living := access.OfLivingPosts(ctx, s.access, page.Each(func(it table.Item) (Bookmarked, bool, error) {
-		b, err := schema.ParseBookmark(it)
-		return bookmarkedOf(b), true, err
-	}), func(b Bookmarked) string { return b.PostID }, refs)
 	noted, err := s.access.Get(ctx, schema.HasBlocksKey(user), true)
 	if err != nil {
 		return page.List[Bookmarked]{}, nil, err
 	}
+	refs := map[string]schema.PostRef{}
+	living := access.OfLivingPosts(ctx, s.access, shownAs(schema.ParseBookmark, bookmarkedOf), func(b Bookmarked) string { return b.PostID }, refs)
 	fill := access.RefillOfLivingPosts()
 	fill.Budget.Spend(1 + callsOfBlocks)
 	fill.Calls += callsOfBlocks
-	read, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, fill, func(items []table.Item) ([]Bookmarked, error) {
-		shown, err := living(items)
-		if err != nil || noted == nil {
-			return shown, err
-		}
-		authors := make([]string, len(shown))
-		for i, b := range shown {
-			authors[i] = refs[b.PostID].Author
-		}
-		blocked, err := s.blockedAmong(ctx, user, authors)
-		return slices.DeleteFunc(shown, func(b Bookmarked) bool { return blocked[refs[b.PostID].Author] }), err
-	})
-	return page.Of(read, in.Size(), scope, func(b Bookmarked) string { return b.Version }), refs, err
+	list, err := listing[Bookmarked]{
+		scope: page.ListByID("bookmarks", user, ""), sortKey: schema.BookmarkSK, position: func(b Bookmarked) string { return b.Version }, fill: fill,
+		query: table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd, Descending: true, Consistent: true},
+		read: func(items []table.Item) ([]Bookmarked, error) {
+			shown, err := living(items)
+			if err != nil || noted == nil {
+				return shown, err
+			}
+			authors := make([]string, len(shown))
+			for i, b := range shown {
+				authors[i] = refs[b.PostID].Author
+			}
+			blocked, err := s.blockedAmong(ctx, user, authors)
+			return slices.DeleteFunc(shown, func(b Bookmarked) bool { return blocked[refs[b.PostID].Author] }), err
+		},
+	}.page(ctx, s, in)
+	return list, refs, err
 }

@@ -56,7 +56,7 @@ func TestAPostKeepsTheNameAndImageOfItsAuthor(t *testing.T) {
 			assert.Equal(t, c.want, w.kept("ann", made.ID))
 			other := w.ids(1)[0]
 			post, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-				Header: messages.Header{EventID: other, Time: w.clock.now()}, PostID: other, AuthorID: "ann", Text: "of another producer",
+				Header: messages.Header{EventID: other, Time: w.clock.now()}, PostID: other, AuthorID: "ann", Content: messages.Content{Text: "of another producer"},
 			})
 			require.NoError(t, err)
 			assert.Equal(t, c.want, post.Byline)
@@ -77,7 +77,7 @@ func TestTheBylineOfAPostThatAnotherWriteMadeIsNotKnown(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
 	made := w.ids(1)[0]
-	e := &messages.PostCreated{Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: "x"}
+	e := &messages.PostCreated{Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: "x"}}
 	for _, want := range []schema.Byline{w.profile("ann").Byline(), {}} {
 		post, err := w.EnsurePost(t.Context(), e)
 		require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestAPostThatAWorkerMakesKeepsAByline(t *testing.T) {
 	w.users("ann")
 	made := w.ids(1)[0]
 	post, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-		Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: "x", LikeShards: 3,
+		Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: "x"}, LikeShards: 3,
 	})
 	require.NoError(t, err)
 	assert.Equal(t, 3, post.LikeShards)
@@ -216,7 +216,7 @@ func TestAuthorsOfPostsWithoutABylineAreReadAfterwards(t *testing.T) {
 		w, tp := tapped(t, sharing)
 		w.crowd("viewer", 20, 20)
 		for _, item := range w.page("viewer", 20) {
-			w.put(schema.Post{ID: item.Post.ID, Author: item.Author.ID, Text: "without a byline", LikeShards: 1}.Item())
+			w.put(schema.Post{ID: item.Post.ID, Author: item.Author.ID, Content: schema.Content{Text: "without a byline"}, LikeShards: 1}.Item())
 		}
 		tp.latency = time.Second
 		for _, trips := range []time.Duration{3 * time.Second, 2 * time.Second} { // the second time, the authors are known
@@ -241,7 +241,7 @@ func TestAHomeShowsTheNewerOfBylineAndKnownProfile(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "Of this process", name(), "before a worker brought it to the post")
 	newer := schema.Byline{Name: "Of another process", V: w.profile("ann").V + 1}
-	w.put(schema.Post{ID: post.ID, Author: "ann", Text: "x", LikeShards: 1, Byline: newer}.Item())
+	w.put(schema.Post{ID: post.ID, Author: "ann", Content: schema.Content{Text: "x"}, LikeShards: 1, Byline: newer}.Item())
 	assert.Equal(t, "Of another process", name(), "though this process remembers an older one")
 	w.clock.add(schema.BylineShown + time.Millisecond)
 	assert.Equal(t, "Of this process", name(), "the post is too old to tell")

@@ -33,10 +33,10 @@ func (s *Service) AddComment(ctx context.Context, user, post string, in CommentI
 	if err != nil {
 		return Comment{}, fmt.Errorf("feed: %w", err)
 	}
-	if err := s.countAlone(ctx, s.useOf(user, access.TimeOf(comment), unitsOfComment+unitsOfCommentKB*customKB(in.Data, in.Mentions), nil)); err != nil {
+	c := schema.Comment{ID: comment, Post: post, Author: user, Text: in.Text, Data: in.Data, Mentions: in.Mentions, TTL: byID.End}
+	if err := s.countAlone(ctx, s.useOf(user, access.TimeOf(comment), s.costOfComment(c), nil)); err != nil {
 		return Comment{}, err
 	}
-	c := schema.Comment{ID: comment, Post: post, Author: user, Text: in.Text, Data: in.Data, Mentions: in.Mentions, TTL: byID.End}
 	s.noticeComment(ctx, byID, c)
 	write := table.TransactOp{Put: &table.PutInput{Item: c.Item(), If: table.Absent{}}}
 	if err := s.transactComment(ctx, user, byID, 1, write); err != nil {
@@ -47,31 +47,22 @@ func (s *Service) AddComment(ctx context.Context, user, post string, in CommentI
 
 // Comments lists a living post's comments, oldest first.
 func (s *Service) Comments(ctx context.Context, post string, in page.Request) (page.List[Comment], error) {
-	scope := page.ListByID("comments", post, "")
-	after, err := scope.Position(in.Cursor)
-	if err != nil {
+	comments := listing[Comment]{
+		scope: page.ListByID("comments", post, ""), query: table.Query{PK: schema.CommentsPK(post), Consistent: true}, sortKey: schema.CommentSK,
+		position: commentID, read: shownAs(schema.ParseComment, commentOf),
+	}
+	if _, err := comments.scope.Position(in.Cursor); err != nil {
 		return page.List[Comment]{}, err
 	}
-	q := table.Query{PK: schema.CommentsPK(post), Consistent: true}
-	if after != "" {
-		q.After = schema.CommentSK(after)
-	}
-	var comments page.Stretch[Comment]
-	err = s.access.All(ctx,
+	var list page.List[Comment]
+	err := s.access.All(ctx,
 		func(ctx context.Context) error { _, err := s.access.LivingPost(ctx, post); return err },
-		func(ctx context.Context) (err error) {
-			comments, err = page.Collect(ctx, s.access.Store, q, in.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Comment, bool, error) {
-				c, err := schema.ParseComment(it)
-				return commentOf(c), true, err
-			}))
-			return err
-		},
+		func(ctx context.Context) (err error) { list, err = comments.page(ctx, s, in); return err },
 	)
-	if err != nil {
-		return page.List[Comment]{}, err
-	}
-	return page.Of(comments, in.Size(), scope, func(c Comment) string { return c.ID }), nil
+	return list, err
 }
+
+func commentID(c Comment) string { return c.ID }
 
 // DeleteComment deletes a comment. The comment's author and the post's author may delete a comment.
 func (s *Service) DeleteComment(ctx context.Context, user, post, comment string) error {
@@ -114,26 +105,12 @@ func (s *Service) CommentsByUser(ctx context.Context, user string, in page.Reque
 
 // CommentsWithPosts returns the list of CommentsByUser, and the posts by id.
 func (s *Service) CommentsWithPosts(ctx context.Context, user string, in page.Request) (page.List[Comment], map[string]schema.PostRef, error) {
-	scope := page.ListByID("comments-by-user", user, "")
-	before, err := scope.Position(in.Cursor)
-	if err != nil {
-		return page.List[Comment]{}, nil, err
-	}
-	q := table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true}
-	if before != "" {
-		q.After = schema.CommentSK(before)
-	}
-	parse := page.Each(func(it table.Item) (Comment, bool, error) {
-		c, err := schema.ParseComment(it)
-		return commentOf(c), true, err
-	})
 	refs := map[string]schema.PostRef{}
-	postID := func(c Comment) string { return c.PostID }
-	comments, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, access.RefillOfLivingPosts(), access.OfLivingPosts(ctx, s.access, parse, postID, refs))
-	if err != nil {
-		return page.List[Comment]{}, nil, err
-	}
-	list, err := access.UserPage(ctx, s.access, comments, in, scope, func(c Comment) string { return c.ID })
+	list, err := listing[Comment]{
+		scope: page.ListByID("comments-by-user", user, ""), query: table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true}, sortKey: schema.CommentSK,
+		position: commentID, fill: access.RefillOfLivingPosts(),
+		read: access.OfLivingPosts(ctx, s.access, shownAs(schema.ParseComment, commentOf), func(c Comment) string { return c.PostID }, refs),
+	}.userPage(ctx, s, in)
 	return list, refs, err
 }
 

@@ -23,12 +23,11 @@ func TestAWorkerStoresTheDataThatTheAPIAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
 	in := feed.PostInput{
-		Text: "x", Kind: "album", Mentions: []string{"bob", "auth0|5f7c"},
-		Data: "{ \"z\": [1.50, -0, 12345678901234567890],\n\"a\": \"\\u00e9<\uFFFE\\uffff\\u0000\" }",
+		Content: feed.Content{Text: "x", Kind: "album", Mentions: []string{"bob", "auth0|5f7c"}, Data: "{ \"z\": [1.50, -0, 12345678901234567890],\n\"a\": \"\\u00e9<\uFFFE\\uffff\\u0000\" }"},
 	}
 	made, err := w.CreatePost(t.Context(), "ann", in)
 	require.NoError(t, err)
-	assert.Equal(t, "{\"z\":[1.50,-0,12345678901234567890],\"a\":\"é<\uFFFE\uFFFF\\u0000\"}", made.Data) //nolint:testifylint // each byte counts
+	assert.Equal(t, "{\"z\":[1.50,-0,12345678901234567890],\"a\":\"é<\uFFFE\uFFFF\\u0000\"}", string(made.Data)) //nolint:testifylint // each byte counts
 	key := schema.PostKey("ann", made.ID)
 	byAPI, err := w.store.Get(t.Context(), table.GetInput{Key: key, Consistent: true})
 	require.NoError(t, err)
@@ -62,11 +61,11 @@ func TestCustomValuesAreRefusedWithTheirPlaces(t *testing.T) {
 	small := `{"a":"` + strings.Repeat("x", messages.MaxSmallData) + `"}`
 	for field, call := range map[string]func() error{
 		"kind": func() error {
-			_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", Kind: "1"})
+			_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x", Kind: "1"}})
 			return err
 		},
 		"data.a": func() error {
-			_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", Data: `{"a":1e999}`})
+			_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x", Data: `{"a":1e999}`}})
 			return err
 		},
 		"mentions[1]": func() error {
@@ -125,7 +124,7 @@ func TestADeletionNamesTheMentionedUsers(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
 	for _, mentions := range [][]string{nil, {"bob", "cid"}} {
-		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", Mentions: mentions})
+		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x", Mentions: mentions}})
 		require.NoError(t, err)
 		w.published.take()
 		require.NoError(t, w.DeletePost(t.Context(), "ann", p.ID))
@@ -136,9 +135,9 @@ func TestADeletionNamesTheMentionedUsers(t *testing.T) {
 // The data adds to the size of a page (I11).
 func TestDataCountsForTheSizeOfAPage(t *testing.T) {
 	data := `{"a":"` + strings.Repeat("x", 4000) + `"}`
-	assert.Greater(t, feed.Post{Data: data}.JSONBytes(), len(data))
+	assert.Greater(t, feed.Post{Content: feed.Content{Data: feed.Data(data)}}.JSONBytes(), len(data))
 	assert.Greater(t, feed.Comment{Data: data, Mentions: []string{strings.Repeat("u", 64)}}.JSONBytes(), len(data)+64)
-	assert.Greater(t, feed.HomeItem{Post: feed.Post{Data: data}}.JSONBytes(), len(data))
+	assert.Greater(t, feed.HomeItem{Post: feed.Post{Content: feed.Content{Data: feed.Data(data)}}}.JSONBytes(), len(data))
 }
 
 // dataReads is a table that counts the profiles that are read with their custom data.

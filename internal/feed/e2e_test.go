@@ -4,14 +4,12 @@ package feed_test
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -52,18 +50,6 @@ func TestAccessPatternsCostTheSameOnDynoxide(t *testing.T) {
 	want := measurePatterns(t, tabletest.NewMemory(), present())
 	got := measurePatterns(t, engine(t, "E2E_DYNOXIDE_URL"), present())
 	assert.Empty(t, cmp.Diff(want, got), "(-memory +Dynoxide)")
-}
-
-const localStackUnits = "testdata/units_localstack.json"
-
-// LocalStack counts units differently, but the calls must be the same.
-func TestAccessPatternsOnLocalStack(t *testing.T) {
-	want := measurePatterns(t, tabletest.NewMemory(), present())
-	got := measurePatterns(t, engine(t, "AWS_ENDPOINT_URL"), present())
-	assert.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(measured{}, "Read", "Write")), "(-memory +LocalStack)")
-	text, err := json.MarshalIndent(got, "", "\t")
-	require.NoError(t, err)
-	golden(t, localStackUnits, string(text)+"\n")
 }
 
 // TestOperationsInAnyOrderMatchTheModelOnDynamoDB compares all operations with the model, on the

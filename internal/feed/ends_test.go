@@ -21,7 +21,7 @@ import (
 // ending makes a post by bob that ends in an hour.
 func (w *world) ending(text string) feed.Post {
 	w.t.Helper()
-	p, err := w.CreatePost(w.t.Context(), "bob", feed.PostInput{Text: text, ExpiresAt: w.clock.now().Add(time.Hour + 300*time.Millisecond)})
+	p, err := w.CreatePost(w.t.Context(), "bob", feed.PostInput{Content: feed.Content{Text: text, ExpiresAt: w.clock.now().Add(time.Hour + 300*time.Millisecond)}})
 	require.NoError(w.t, err)
 	w.clock.add(time.Second)
 	return p
@@ -132,7 +132,7 @@ func TestAPostWithAnEndIsNeverCounted(t *testing.T) {
 	require.NoError(t, w.DeletePost(t.Context(), "bob", second.ID))
 	require.NoError(t, w.DeletePost(t.Context(), "bob", first.ID)) // first is below the newest deleted post
 	assert.EqualValues(t, 1, posts())
-	e := &messages.PostCreated{PostID: w.newULID(), AuthorID: "bob", Text: "of a producer", ExpiresAt: new(w.clock.now().Add(2 * time.Second))}
+	e := &messages.PostCreated{PostID: w.newULID(), AuthorID: "bob", Content: messages.Content{Text: "of a producer", ExpiresAt: w.clock.now().Add(2 * time.Second)}}
 	_, err := w.EnsurePost(t.Context(), e)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, posts())
@@ -166,7 +166,7 @@ func TestItemsOfAPostWithAnEndHaveTheirTTLFromIt(t *testing.T) {
 func TestAPostCreatedAfterItsEndWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.users("bob")
-	e := &messages.PostCreated{PostID: w.newULID(), AuthorID: "bob", Text: "x", ExpiresAt: new(w.clock.now().Add(2 * time.Second))}
+	e := &messages.PostCreated{PostID: w.newULID(), AuthorID: "bob", Content: messages.Content{Text: "x", ExpiresAt: w.clock.now().Add(2 * time.Second)}}
 	w.clock.add(3 * time.Second)
 	stored, err := w.EnsurePost(t.Context(), e)
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestAPostCreatedAfterItsEndWritesNothing(t *testing.T) {
 func TestARepetitionIsAnsweredWhateverItsEnd(t *testing.T) {
 	w := newWorld(t)
 	w.users("bob")
-	in := feed.PostInput{Text: "x", IdempotencyKey: "k", ExpiresAt: w.clock.now().Add(time.Minute)}
+	in := feed.PostInput{Content: feed.Content{Text: "x", ExpiresAt: w.clock.now().Add(time.Minute)}, IdempotencyKey: "k"}
 	made, err := w.CreatePost(t.Context(), "bob", in)
 	require.NoError(t, err)
 	for range 3 {
@@ -204,7 +204,7 @@ func TestARepetitionIsAnsweredWhateverItsEnd(t *testing.T) {
 func TestAnImportLeavesOutPostsThatHaveEnded(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
-	p := schema.Post{ID: id.Floor(longAgo), Author: "bob", Text: "x", End: longAgo.Add(time.Hour)}
+	p := schema.Post{ID: id.Floor(longAgo), Author: "bob", Content: schema.Content{Text: "x", ExpiresAt: longAgo.Add(time.Hour)}}
 	ref, err := w.ImportPost(t.Context(), p)
 	require.NoError(t, err)
 	assert.True(t, ref.Gone(w.clock.now()))

@@ -510,7 +510,7 @@ func (s *story) oldest(newer int) feed.Post {
 
 // produced makes another producer send a post by ann.
 func (s *story) produced(post string) feed.Post {
-	e := &messages.PostCreated{Header: messages.Header{EventID: post, Time: s.clock.now()}, PostID: post, AuthorID: "ann", Text: "hello"}
+	e := &messages.PostCreated{Header: messages.Header{EventID: post, Time: s.clock.now()}, PostID: post, AuthorID: "ann", Content: messages.Content{Text: "hello"}}
 	s.waiting = append(s.waiting, waiting{queue.TopicPosts, e})
 	return feed.Post{ID: post, AuthorID: "ann"}
 }
@@ -519,7 +519,7 @@ func TestEachReasonIsToldByItsEvents(t *testing.T) {
 	for name, store := range map[string]func(*clock) table.Store{
 		"in memory": func(*clock) table.Store { return tabletest.NewMemory() },
 		"embedded": func(c *clock) table.Store {
-			store, err := embedded.Open("data", embedded.Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1, MemoryBytes: 4 << 20})
+			store, err := embedded.Create("data", embedded.Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1, MemoryBytes: 4 << 20})
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, store.Close()) })
 			return store
@@ -721,9 +721,9 @@ func TestADeadLetterIsTheReasonOfItsPostOnly(t *testing.T) {
 	for _, e := range all {
 		got = append(got, e.Post+" "+e.Author+" "+string(e.Reason))
 		if e.Reason == home.ReasonDeadLetter {
-			assert.Equal(t, s.letters[1], e.Letter)
+			assert.Equal(t, s.letters[1].ID+s.letters[1].Topic, e.DeadLetter+e.Topic)
 		} else {
-			assert.Zero(t, e.Letter)
+			assert.Empty(t, e.DeadLetter+e.Topic)
 		}
 	}
 	assert.Equal(t, want, got)

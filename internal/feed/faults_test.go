@@ -219,7 +219,7 @@ func operations() []operation {
 		{
 			name: "CreatePost", writes: 1, durable: 1,
 			do: func(w *world, _ stage) error {
-				_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "new"})
+				_, err := w.CreatePost(ctx, "ann", feed.PostInput{Content: feed.Content{Text: "new"}})
 				return err
 			},
 			done: func(w *world, _ stage) bool {
@@ -229,7 +229,7 @@ func operations() []operation {
 		{
 			name: "CreatePost with a key", writes: 2, durable: 2,
 			do: func(w *world, _ stage) error {
-				_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "new", IdempotencyKey: "k"})
+				_, err := w.CreatePost(ctx, "ann", feed.PostInput{Content: feed.Content{Text: "new"}, IdempotencyKey: "k"})
 				return err
 			},
 			done: func(w *world, _ stage) bool {
@@ -440,12 +440,12 @@ func TestAFailedPublishOfAPostWritesNothing(t *testing.T) {
 		w := newWorld(t)
 		w.users("ann")
 		w.published.failWith(errors.New("queue down"))
-		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "new", IdempotencyKey: key})
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "new"}, IdempotencyKey: key})
 		wantKind(t, err, fault.Unavailable)
 		w.checkCounts("ann")
 		w.homes("ann")
 		w.published.failWith(nil)
-		_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "new", IdempotencyKey: key})
+		_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "new"}, IdempotencyKey: key})
 		require.NoError(t, err)
 		w.deliver()
 		w.homes("ann", "new")
@@ -466,7 +466,7 @@ func TestAPublishWhoseAnswerWasLostIsOnePostWithAKey(t *testing.T) {
 	})
 	w.published = rec
 	w.users("ann")
-	in := feed.PostInput{Text: "new", IdempotencyKey: "k"}
+	in := feed.PostInput{Content: feed.Content{Text: "new"}, IdempotencyKey: "k"}
 	_, err := w.CreatePost(t.Context(), "ann", in)
 	wantKind(t, err, fault.Unavailable)
 	lossy = false

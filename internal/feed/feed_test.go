@@ -72,7 +72,7 @@ func (r *recorder) Publish(topic string, msgs ...*message.Message) error {
 			return err
 		}
 		if want := topicOf(event); topic != want {
-			return fmt.Errorf("%s is published on %s, want %s", event.Kind(), topic, want)
+			return fmt.Errorf("%s is published on %s, want %s", messages.KindOf(event), topic, want)
 		}
 		r.events = append(r.events, event)
 	}
@@ -87,6 +87,8 @@ func topicOf(e messages.Event) string {
 		return queue.TopicPosts
 	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.UserForgotten, *messages.ProfileChanged, *messages.Seen, *messages.Returned:
 		return queue.TopicBackfills
+	case *messages.FanoutPlan, *messages.FanoutChunk:
+		return queue.TopicChunks
 	}
 	return queue.TopicLikes
 }
@@ -152,7 +154,7 @@ type world struct {
 }
 
 func (w *world) CreatePost(ctx context.Context, author string, in feed.PostInput) (feed.Post, error) {
-	in.Data = cmp.Or(in.Data, w.data)
+	in.Data = cmp.Or(in.Data, feed.Data(w.data))
 	return w.domain.CreatePost(ctx, author, in)
 }
 
@@ -203,7 +205,7 @@ func (w *world) follow(follower, author string) {
 func (w *world) post(author, text string) feed.Post {
 	w.t.Helper()
 	w.clock.add(time.Millisecond)
-	p, err := w.CreatePost(w.t.Context(), author, feed.PostInput{Text: text})
+	p, err := w.CreatePost(w.t.Context(), author, feed.PostInput{Content: feed.Content{Text: text}})
 	require.NoError(w.t, err)
 	return p
 }

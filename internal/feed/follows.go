@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,19 +61,19 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 		}
 		return s.renewFollow(ctx, follower, author, now, since, since)
 	}
-	version, err := s.access.IDs.New()
+	version, err := s.markVersion(now.mark, now.after)
 	if err != nil {
 		return false, err
 	}
-	now.use = s.useOf(follower, access.TimeOf(version), unitsOfFollow, now.counts)
+	now.use = s.useOf(follower, access.TimeOf(version), cost{own: unitsOfFollow}, now.counts)
 	if err := s.refused(now.use); err != nil {
 		return false, err
 	}
-	from, backfill, err := s.followFrom(ctx, author)
+	from, of, err := s.followFrom(ctx, author)
 	if err != nil {
 		return false, err
 	}
-	now.use.units += backfill
+	now.use.units = of.own + of.later
 	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}
 	err = s.inTurn(ctx, now.use, func(u use) (err error) {
 		if err = s.refused(u); err == nil {
@@ -84,7 +85,7 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	if changed || err != nil {
 		return changed, err
 	}
-	access.Cause(ctx, backfill)
+	access.Cause(ctx, of.later)
 	// The follow is durable, and the mark makes the home correct. If the event is lost here, a home read
 	// that finds the old mark publishes the event again.
 	err = s.access.Publish(ctx, queue.TopicBackfills, &messages.Followed{
@@ -122,6 +123,9 @@ func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mar
 	}
 	if access.ConditionFailed(err) {
 		if s.followsMost(err) {
+			if ended, other := s.endFormerFollows(ctx, follower, now.own); ended || other != nil {
+				return ended, cmp.Or(other, err)
+			}
 			return false, &fault.Error{
 				Kind: fault.FollowingLimit, Detail: fmt.Sprintf("you follow %d users, the most that you may: unfollow one first", s.cfg.MaxFollowing),
 			}
@@ -153,11 +157,6 @@ func (s *Service) renewFollow(ctx context.Context, follower, author string, now 
 		return true, err
 	}
 	return false, fault.Wrap("table", err)
-}
-
-// sameEdge holds while an edge has not changed since the read.
-func sameEdge(it table.Item) table.Cond {
-	return table.All{table.Exists{}, unchangedAttr(it, schema.AttrSince), unchangedAttr(it, schema.AttrEdgeV)}
 }
 
 // edgeUntil returns the day of a new edge of a reader whose counts have the day upto. The day is the
@@ -203,72 +202,13 @@ func (s *Service) followsMost(err error) bool {
 	return counts != nil && counts.Int(schema.AttrFollowing) >= s.cfg.MaxFollowing
 }
 
-func notSelf(user, other string) error {
-	if user == other {
-		return &fault.Error{Kind: fault.Invalid, Detail: "you cannot follow yourself", Fields: []fault.FieldError{{Field: "id", Detail: "is your own id"}}}
-	}
-	return nil
-}
-
-// following is the stored state of a follow: the edge under the follower, and the home mark. edge,
-// mark or counts is nil if the item is absent. upto is the day of the follower's counts. after is an
-// id above all ids of the former lives of the two users. use is the use of the call that changes the
-// follow.
-type following struct {
-	edge, mark, counts *table.Item
-	upto               schema.Day
-	after              string
-	use                use
-}
-
-// readFollow reads a follow, both profiles, and the keys in also, consistently. Both profiles must
-// exist.
-func (s *Service) readFollow(ctx context.Context, follower, author string, also ...table.Key) (following, error) {
-	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
-	found, err := s.access.BatchGet(ctx, append([]table.Key{edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)}, also...), true)
-	if err != nil {
-		return following{}, err
-	}
-	if _, ok := found[schema.ProfileKey(follower)]; !ok {
-		return following{}, fault.NoProfile(follower)
-	}
-	if _, ok := found[schema.ProfileKey(author)]; !ok {
-		return following{}, fault.NotFoundf("there is no user %s", author)
-	}
-	now := following{after: afterOf(found, follower, author)}
-	if it, ok := found[edge]; ok {
-		now.edge = &it
-	}
-	if it, ok := found[schema.CountsKey(follower)]; ok {
-		now.counts = &it
-		now.upto = schema.Day(it.Int(schema.AttrUptoDay))
-	}
-	if it, ok := found[mark]; ok {
-		now.mark = &it
-	}
-	return now, nil
-}
-
-// readEdge reads a follow without the profiles.
-func (s *Service) readEdge(ctx context.Context, follower, author string) (now following, err error) {
-	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
-	found, err := s.access.BatchGet(ctx, []table.Key{edge, mark}, true)
-	if it, ok := found[edge]; ok {
-		now.edge = &it
-	}
-	if it, ok := found[mark]; ok {
-		now.mark = &it
-	}
-	return now, err
-}
-
 // followFrom returns the lowest post id that a new follow of author shows: the id of the author's
 // Config.RecentPosts-th newest post, or id.Min if there are fewer. It skips posts that are too old
-// for homes. It also returns the units that the backfill of the posts causes.
-func (s *Service) followFrom(ctx context.Context, author string) (from string, backfill int64, err error) {
+// for homes. It also returns the cost of the follow.
+func (s *Service) followFrom(ctx context.Context, author string) (from string, of cost, err error) {
 	oldest, err := s.access.OldestShown(ctx)
 	if err != nil {
-		return "", 0, err
+		return "", of, err
 	}
 	var recent page.Stretch[access.Ref]
 	read, err := access.Measure(ctx, func(ctx context.Context) (err error) {
@@ -276,14 +216,14 @@ func (s *Service) followFrom(ctx context.Context, author string) (from string, b
 		return err
 	})
 	if err != nil {
-		return "", 0, err
+		return "", of, err
 	}
 	shown := min(len(recent.Items), s.cfg.RecentPosts)
-	backfill = int64(unitsOfCopy*shown) + int64(math.Ceil(read))
+	of = s.costOfFollow(shown, int64(math.Ceil(read)))
 	if shown < s.cfg.RecentPosts {
-		return id.Min, backfill, nil
+		return id.Min, of, nil
 	}
-	return recent.Items[s.cfg.RecentPosts-1].Post, backfill, nil
+	return recent.Items[s.cfg.RecentPosts-1].Post, of, nil
 }
 
 // Followers lists the users who follow user, by user id.
@@ -297,22 +237,10 @@ func (s *Service) Following(ctx context.Context, user string, in page.Request) (
 }
 
 func (s *Service) edges(ctx context.Context, pk string, scope page.Scope, in page.Request) (page.List[Edge], error) {
-	position, err := scope.Position(in.Cursor)
-	if err != nil {
-		return page.List[Edge]{}, err
-	}
-	q := table.Query{PK: pk, Consistent: true}
-	if position != "" {
-		q.After = schema.UserSK(position)
-	}
-	edges, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Edge, bool, error) {
-		edge, err := schema.ParseEdge(it)
-		return Edge{edge.Other, edge.Since}, true, err
-	}))
-	if err != nil {
-		return page.List[Edge]{}, err
-	}
-	return access.UserPage(ctx, s.access, edges, in, scope, edgeUser)
+	return listing[Edge]{
+		scope: scope, query: table.Query{PK: pk, Consistent: true}, sortKey: schema.UserSK, position: edgeUser,
+		read: shownAs(schema.ParseEdge, func(e schema.Edge) Edge { return Edge{e.Other, e.Since} }),
+	}.userPage(ctx, s, in)
 }
 
 func edgeUser(e Edge) string { return e.UserID }
@@ -340,15 +268,4 @@ func (s *Service) Relationship(ctx context.Context, user, other string) (Relatio
 		}
 	}
 	return Relationship{following, followedBy, following && followedBy}, nil
-}
-
-// unchanged holds while the home mark has not changed since the read. A nil mark means that there was
-// no mark. A transaction that timed out may reach the table after later transactions were answered.
-// Such a transaction then finds another mark and fails, so it does not undo the later transactions
-// (I2).
-func (s *Service) unchanged(mark *table.Item) table.Cond {
-	if mark == nil { // absent, or expired and not deleted yet
-		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.access.Clock.Expired(s.access.Now()).Unix() + 1)}}
-	}
-	return table.Equal{Name: schema.AttrVersion, Value: mark.Get(schema.AttrVersion)}
 }

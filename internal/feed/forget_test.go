@@ -73,7 +73,7 @@ func TestNothingIsLeftOfAForgottenUser(t *testing.T) {
 		require.Len(t, events, 1, "durable before anything is removed")
 		_, err := w.User(t.Context(), "ann")
 		require.Error(t, err, "the profile is gone at once")
-		_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "more"})
+		_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "more"}})
 		require.Error(t, err)
 		require.NoError(t, w.DeleteProfile(t.Context(), "ann"))
 		require.Empty(t, w.published.take(), "it was asked for")
@@ -307,7 +307,7 @@ func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
 	late := w.ids(2)
 	w.clock.add(time.Second)
 	post, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-		Header: messages.Header{EventID: late[0], Time: w.clock.now()}, PostID: late[0], AuthorID: "ann", Text: "late",
+		Header: messages.Header{EventID: late[0], Time: w.clock.now()}, PostID: late[0], AuthorID: "ann", Content: messages.Content{Text: "late"},
 	})
 	require.NoError(t, err)
 	assert.True(t, post.Deleted)

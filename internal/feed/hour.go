@@ -17,28 +17,6 @@ import (
 // This file bounds the capacity units that the calls of one user cause in an hour, over all processes
 // (docs/decisions/0044). The counts of the user include the sum.
 
-// These constants are the units of a call: the units of its own table calls, as in
-// docs/ACCESS_PATTERNS.md, and the units of the work that follows the answer.
-const (
-	// A pushed post also counts one unit for each follower that receives the post.
-	unitsOfPost = 11
-	// A follow also counts unitsOfCopy for each post that its backfill copies: for the entry, and for the
-	// removal of the entry after an unfollow. The read of each post counts one unit more.
-	unitsOfFollow, unitsOfCopy = 18, 3
-	unitsOfUnfollow            = 15
-	// A comment always counts the units of the largest comment without data. A text of 5,000 characters is in
-	// the table and in the index. The comment also rewrites its post, which may be as long and have data.
-	unitsOfComment = 120
-	// Each KB of data and mentions counts in addition: in a transaction, and for a comment also in the
-	// index.
-	unitsOfPostKB, unitsOfCommentKB = 2, 3
-	// A rename also counts one unit for each post that the rename rewrites, and one for each KB of these
-	// posts.
-	unitsOfRename = 6
-	// unitsOfNotice is the maximum number of units of one notification. The rate limit counts these units.
-	unitsOfNotice = 8
-)
-
 const (
 	// alwaysPosts is the number of posts in an hour that no limit refuses, so that an author with very
 	// many followers may post, too.
@@ -64,11 +42,11 @@ type use struct {
 
 // useOf returns the use of a call, or zero if no limit is set. at is the time of the id that the call
 // makes, so a repetition of the call counts in the same hour.
-func (s *Service) useOf(user string, at time.Time, units int64, counts *table.Item) use {
+func (s *Service) useOf(user string, at time.Time, of cost, counts *table.Item) use {
 	if s.cfg.UserUnits == 0 {
 		return use{}
 	}
-	u := use{user: user, hour: schema.HourOf(at), units: units}
+	u := use{user: user, hour: schema.HourOf(at), units: of.own + of.later}
 	if counts != nil {
 		u.counts = *counts
 	}
@@ -110,23 +88,6 @@ func (s *Service) usedUp(u use) error {
 		Kind: fault.TooSoon, RetryAfter: max(time.Second, end.Sub(s.access.Now())),
 		Detail: fmt.Sprintf("your calls of this hour have caused %d units of work, the most that the limit allows: try again after %s", s.cfg.UserUnits, end.Format(time.RFC3339)),
 	}
-}
-
-// customKB returns the size of data and mentions in an item, in KB.
-func customKB(data string, mentions []string) int64 {
-	size := len(data)
-	for _, user := range mentions {
-		size += len(user) + 1
-	}
-	return int64(size+1023) / 1024
-}
-
-// unitsOfNotices returns the units that n mentions cause.
-func (s *Service) unitsOfNotices(n int) int64 {
-	if s.cfg.Notices == nil {
-		return 0
-	}
-	return int64(unitsOfNotice * n)
 }
 
 // large reports whether a use exceeds a thousandth of the limit.
@@ -174,48 +135,87 @@ func (s *Service) countAlone(ctx context.Context, u use) error {
 	return fault.Wrap("table", err)
 }
 
-// mostUnwritten bounds the memory for unwritten posts (I9).
-const mostUnwritten = 10_000
+const (
+	// mostUnwritten bounds the memory for unwritten posts (I9).
+	mostUnwritten = 10_000
+	// unwrittenFor bounds the time for which an author waits for a post: by then a worker has made the post,
+	// or the queues are away.
+	unwrittenFor = 5 * time.Minute
+)
 
 // unwritten has, by author, the large posts whose transaction may not have happened, as far as this
 // process knows. A worker makes that transaction. Until then no counts include the post, so the
 // author's next large post has to wait. Without this wait, each process could accept as many posts as
 // the whole limit allows.
+//
+// Some transactions never happen: a worker writes no post that has ended, or whose author was removed,
+// and a message may become a dead letter. So the author waits for a post until the post's end, and for
+// unwrittenFor at most.
 type unwritten struct {
 	mu    sync.Mutex
-	posts map[string][]string
+	posts map[string][]unwrittenPost
 	size  int
 }
 
-func (u *unwritten) add(author, post string) {
+// unwrittenPost is a post for which its author waits until a time.
+type unwrittenPost struct {
+	id    string
+	until time.Time
+}
+
+func (u *unwritten) add(post schema.Post, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.size >= mostUnwritten {
+		for author := range u.posts {
+			u.expire(author, now)
+		}
+	}
 	if u.size < mostUnwritten {
-		u.posts[author] = append(u.posts[author], post)
+		until := now.Add(unwrittenFor)
+		if !post.ExpiresAt.IsZero() && post.ExpiresAt.Before(until) {
+			until = post.ExpiresAt
+		}
+		u.posts[post.Author] = append(u.posts[post.Author], unwrittenPost{post.ID, until})
 		u.size++
 	}
 }
 
-// of returns the posts of an author.
-func (u *unwritten) of(author string) []string {
+// of returns the posts for which an author waits.
+func (u *unwritten) of(author string, now time.Time) (posts []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.Clone(u.posts[author])
+	u.expire(author, now)
+	for _, post := range u.posts[author] {
+		posts = append(posts, post.id)
+	}
+	return posts
 }
 
-// keep replaces the posts of an author.
-func (u *unwritten) keep(author string, posts []string) {
+// expire removes the posts of an author whose time is over. The time is also over if the clock was set
+// back.
+func (u *unwritten) expire(author string, now time.Time) {
+	u.remove(author, func(post unwrittenPost) bool { return !now.Before(post.until) || post.until.Sub(now) > unwrittenFor })
+}
+
+// written removes the posts of an author that are in the table.
+func (u *unwritten) written(author string, found map[table.Key]table.Item) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.size += len(posts) - len(u.posts[author])
-	if u.posts[author] = posts; len(posts) == 0 {
+	u.remove(author, func(post unwrittenPost) bool { _, there := found[schema.PostByIDKey(post.id)]; return there })
+}
+
+func (u *unwritten) remove(author string, over func(unwrittenPost) bool) {
+	left := slices.DeleteFunc(u.posts[author], over)
+	u.size += len(left) - len(u.posts[author])
+	if u.posts[author] = left; len(left) == 0 {
 		delete(u.posts, author)
 	}
 }
 
 // formerWritten returns an error while a former large post of the author is not in the table.
 func (s *Service) formerWritten(ctx context.Context, author string) error {
-	posts := s.unwritten.of(author)
+	posts := s.unwritten.of(author, s.access.Now())
 	if len(posts) == 0 {
 		return nil
 	}
@@ -227,8 +227,7 @@ func (s *Service) formerWritten(ctx context.Context, author string) error {
 	if err != nil {
 		return err
 	}
-	posts = slices.DeleteFunc(posts, func(post string) bool { _, there := found[schema.PostByIDKey(post)]; return there })
-	if s.unwritten.keep(author, posts); len(posts) > 0 {
+	if s.unwritten.written(author, found); len(found) < len(posts) {
 		return &fault.Error{Kind: fault.Unavailable, RetryAfter: fault.RetryAfter, Detail: "your post before this one is not written yet: try again"}
 	}
 	return nil

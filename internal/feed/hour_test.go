@@ -73,32 +73,32 @@ func TestAnHourHasWhatItsCallsCause(t *testing.T) {
 		units      int64
 		do         func(context.Context) error
 	}{
-		{"a post to one follower", "ann", 11 + 1, func(ctx context.Context) (err error) {
-			p, err = w.CreatePost(ctx, "ann", feed.PostInput{Text: "1"})
+		{"a post to one follower", "ann", 17 + 1, func(ctx context.Context) (err error) {
+			p, err = w.CreatePost(ctx, "ann", feed.PostInput{Content: feed.Content{Text: "1"}})
 			return err
 		}},
-		{"a post to a follower, with a key", "ann", 11 + 1, func(ctx context.Context) error {
-			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "2", IdempotencyKey: "k"})
+		{"a post to a follower, with a key", "ann", 18 + 1, func(ctx context.Context) error {
+			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Content: feed.Content{Text: "2"}, IdempotencyKey: "k"})
 			return err
 		}},
 		{"the key again", "ann", 0, func(ctx context.Context) error {
-			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "2", IdempotencyKey: "k"})
+			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Content: feed.Content{Text: "2"}, IdempotencyKey: "k"})
 			return err
 		}},
-		{"a post with 2 KB of data and mentions", "ann", 11 + 1 + 2*2, func(ctx context.Context) error {
-			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "3", Data: `{"a":"` + strings.Repeat("x", 1012) + `"}`, Mentions: []string{"bob", "nobody"}})
+		{"a post with 2 KB of data and mentions", "ann", 17 + 1 + 2 + 1, func(ctx context.Context) error {
+			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Content: feed.Content{Text: "3", Data: feed.Data(`{"a":"` + strings.Repeat("x", 1012) + `"}`), Mentions: []string{"bob", "nobody"}}})
 			return err
 		}},
-		{"a follow whose backfill has three posts", "bob", 18 + 3*3 + 1, func(ctx context.Context) error { return w.Follow(ctx, "bob", "ann") }},
+		{"a follow whose backfill has three posts", "bob", 18 + 3 + 3*3 + 2*1, func(ctx context.Context) error { return w.Follow(ctx, "bob", "ann") }},
 		{"a follow again", "bob", 0, func(ctx context.Context) error { return w.Follow(ctx, "bob", "ann") }},
 		{"an unfollow", "bob", 15, func(ctx context.Context) error { return w.Unfollow(ctx, "bob", "ann") }},
 		{"an unfollow again", "bob", 0, func(ctx context.Context) error { return w.Unfollow(ctx, "bob", "ann") }},
-		{"a comment with data", "bob", 120 + 3, func(ctx context.Context) error {
+		{"a comment with data", "bob", 120 + 3 + 3, func(ctx context.Context) error {
 			_, err := w.AddComment(ctx, "bob", p.ID, feed.CommentInput{Text: "well said", Data: `{"a":1}`})
 			return err
 		}},
-		{"a comment", "bob", 120, func(ctx context.Context) error { _, err := w.CreateComment(ctx, "bob", p.ID, "well said"); return err }},
-		{"a rename with three posts", "ann", 6 + 3 + 4, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
+		{"a comment", "bob", 120 + 3, func(ctx context.Context) error { _, err := w.CreateComment(ctx, "bob", p.ID, "well said"); return err }},
+		{"a rename with three posts", "ann", 6 + 1 + 3 + 4 + 1, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
 		{"the name again", "ann", 0, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
 		{"another bio", "ann", 0, func(ctx context.Context) error {
 			_, err := w.PutProfile(ctx, "ann", feed.ProfileInput{Name: "Ann", Bio: "Trumpets."})
@@ -135,7 +135,7 @@ func TestNoCallCausesMoreThanItCounts(t *testing.T) {
 	for i := range messages.MaxMentions {
 		mentions = append(mentions, fmt.Sprintf("%02d", i)+strings.Repeat("m", 62))
 	}
-	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: longest, ImageURL: "https://" + strings.Repeat("i", 2040), Data: data(messages.MaxPostData), Mentions: mentions})
+	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: longest, ImageURL: "https://" + strings.Repeat("i", 2040), Data: feed.Data(data(messages.MaxPostData)), Mentions: mentions}})
 	require.NoError(t, err)
 	before := m.sum()
 	_, err = w.AddComment(t.Context(), "bob", p.ID, feed.CommentInput{Text: longest, Data: data(messages.MaxSmallData), Mentions: mentions})
@@ -203,9 +203,9 @@ func TestTheFirstFourPostsOfAnHourAlwaysPass(t *testing.T) {
 			p := w.post("ann", "x")
 			require.NoError(t, w.DeletePost(t.Context(), "ann", p.ID)) // a deletion does not lower the number of made posts
 		}
-		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}})
 		wantKind(t, err, fault.TooSoon)
-		assert.Equal(t, int64(4*5_000_011), w.units("ann")-int64(1-hour)*1000)
+		assert.Equal(t, int64(4*(17+5_000_000+5_000_000/32)), w.units("ann")-int64(1-hour)*1000)
 		w.clock.add(time.Hour)
 	}
 }
@@ -214,7 +214,7 @@ func TestABoundKeyIsNeverRefusedAndARefusedCallBindsNone(t *testing.T) {
 	w := newWorld(t, withLimit(1000))
 	w.users("ann")
 	post := func(key, text string) (feed.Post, error) {
-		return w.CreatePost(t.Context(), "ann", feed.PostInput{Text: text, IdempotencyKey: key})
+		return w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: text}, IdempotencyKey: key})
 	}
 	first, err := post("bound", "x")
 	require.NoError(t, err)
@@ -242,11 +242,11 @@ func TestABoundKeyIsNeverRefusedAndARefusedCallBindsNone(t *testing.T) {
 	made, err := post("open", "x")
 	require.NoError(t, err)
 	assert.Len(t, w.published.take(), 1)
-	assert.Equal(t, int64(4*11+1000+11), w.units("ann"), "the post that was lost is counted with its call")
+	assert.Equal(t, int64(18+3*17+1000+18), w.units("ann"), "the post that was lost is counted with its call")
 	again, err = post("open", "x")
 	require.NoError(t, err)
 	assert.Equal(t, made.ID, again.ID)
-	assert.Equal(t, int64(4*11+1000+11), w.units("ann"))
+	assert.Equal(t, int64(18+3*17+1000+18), w.units("ann"))
 
 	w.clock.add(time.Hour)
 	_, err = post("new", "z") // the refused body did not bind the key
@@ -262,7 +262,7 @@ func TestALostPostIsCountedByTheWorkerThatRepeatsIt(t *testing.T) {
 	p := w.post("ann", "x")
 	e := w.published.take()[0].(*messages.PostCreated)
 	hour := schema.HourOf(p.CreatedAt)
-	require.Equal(t, map[string]int64{hour.AttrUnits(): 18, hour.AttrMade(): 1}, w.spent("ann"))
+	require.Equal(t, map[string]int64{hour.AttrUnits(): 24, hour.AttrMade(): 1}, w.spent("ann"))
 
 	lost := *e
 	lost.PostID = p.ID[:10] + strings.Repeat("Z", 16)
@@ -271,16 +271,16 @@ func TestALostPostIsCountedByTheWorkerThatRepeatsIt(t *testing.T) {
 		_, err := w.EnsurePost(t.Context(), &lost)
 		require.NoError(t, err)
 	}
-	assert.Equal(t, map[string]int64{hour.AttrUnits(): 36, hour.AttrMade(): 2}, w.spent("ann"))
+	assert.Equal(t, map[string]int64{hour.AttrUnits(): 48, hour.AttrMade(): 2}, w.spent("ann"))
 
-	other := &messages.PostCreated{PostID: p.ID[:10] + strings.Repeat("0", 16), AuthorID: "ann", Text: "of another producer"}
+	other := &messages.PostCreated{PostID: p.ID[:10] + strings.Repeat("0", 16), AuthorID: "ann", Content: messages.Content{Text: "of another producer"}}
 	_, err := w.EnsurePost(t.Context(), other)
 	require.NoError(t, err)
-	_, err = w.ImportPost(t.Context(), schema.Post{ID: p.ID[:10] + strings.Repeat("1", 16), Author: "ann", Text: "imported"})
+	_, err = w.ImportPost(t.Context(), schema.Post{ID: p.ID[:10] + strings.Repeat("1", 16), Author: "ann", Content: schema.Content{Text: "imported"}})
 	require.NoError(t, err)
 	_, err = w.ImportFollow(t.Context(), "ann", w.newUser("bob"), "", time.Unix(1, 0))
 	require.NoError(t, err)
-	assert.Equal(t, map[string]int64{hour.AttrUnits(): 36, hour.AttrMade(): 2}, w.spent("ann"))
+	assert.Equal(t, map[string]int64{hour.AttrUnits(): 48, hour.AttrMade(): 2}, w.spent("ann"))
 }
 
 func (w *world) newUser(name string) string {
@@ -299,15 +299,15 @@ func TestALargePostWaitsForTheFormerOne(t *testing.T) {
 	})
 	p := broken.post("ann", "x")
 	lost := w.published.take()[0].(*messages.PostCreated)
-	_, err := broken.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "k"})
+	_, err := broken.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "y"}, IdempotencyKey: "k"})
 	wantKind(t, err, fault.Unavailable)
 	assert.Empty(t, w.published.take())
 	_, err = w.EnsurePost(t.Context(), lost)
 	require.NoError(t, err)
 	require.NoError(t, w.DeletePost(t.Context(), "ann", p.ID))
-	_, err = broken.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "k"})
+	_, err = broken.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "y"}, IdempotencyKey: "k"})
 	require.NoError(t, err)
-	_, err = broken.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "k"})
+	_, err = broken.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "y"}, IdempotencyKey: "k"})
 	require.NoError(t, err, "a bound key is not refused")
 }
 
@@ -324,7 +324,7 @@ func (f failing) Transact(context.Context, table.TransactInput) (table.WriteResu
 func TestOldHoursLeaveTheCounts(t *testing.T) {
 	for name, do := range map[string]func(w *world) error{
 		"post": func(w *world) error {
-			_, err := w.CreatePost(w.t.Context(), "ann", feed.PostInput{Text: "x"})
+			_, err := w.CreatePost(w.t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}})
 			return err
 		},
 		"follow":   func(w *world) error { return w.Follow(w.t.Context(), "ann", "bob") },
@@ -434,7 +434,7 @@ func storm(t *testing.T, followers, before int64) {
 	var mu sync.Mutex
 	made, refused := map[string]string{}, 0
 	post := func(w *world, key string) (feed.Post, error) {
-		return w.CreatePost(t.Context(), "ann", feed.PostInput{Text: key, IdempotencyKey: key})
+		return w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: key}, IdempotencyKey: key})
 	}
 	var all sync.WaitGroup
 	for i, w := range worlds {
@@ -458,7 +458,7 @@ func storm(t *testing.T, followers, before int64) {
 		}
 	}
 	all.Wait()
-	cost := 11 + followers
+	cost := 18 + followers + followers/32
 	spent := worlds[0].units("ann")
 	assert.Equal(t, before+int64(len(made))*cost, spent, "what was counted is what was made")
 	assert.Equal(t, processes*calls, len(made)+refused)

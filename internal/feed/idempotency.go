@@ -21,9 +21,9 @@ const keyLife = 24 * time.Hour
 type draft struct {
 	post  schema.Post
 	after string
-	// followers is the number of users that receive the pushed post.
-	followers int64
-	use       use
+	// later is the units of the work that follows the answer.
+	later int64
+	use   use
 }
 
 // bindKey binds an Idempotency-Key to the post of a draft. If an earlier call bound the key with the
@@ -35,7 +35,7 @@ type draft struct {
 func (s *Service) bindKey(ctx context.Context, key string, d draft, refused error) (bound schema.Post, found *schema.Post, err error) {
 	now, p := s.access.Now(), d.post
 	record := schema.Idempotency{
-		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(append([]string{p.Text, p.ImageURL, p.Kind, p.Data, strconv.FormatInt(p.End.Unix(), 10)}, p.Mentions...)...),
+		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(p.Content),
 		LikeShards: p.LikeShards, TTL: now.Add(keyLife),
 	}
 	free := table.Any{
@@ -80,9 +80,10 @@ func (s *Service) bindKey(ctx context.Context, key string, d draft, refused erro
 	return p, found, nil
 }
 
-func hashBody(parts ...string) string {
+// hashBody returns a hash of all fields that the author wrote.
+func hashBody(c Content) string {
 	h := sha256.New()
-	for _, part := range parts {
+	for _, part := range append([]string{c.Text, c.ImageURL, c.Kind, string(c.Data), strconv.FormatInt(c.ExpiresAt.Unix(), 10)}, c.Mentions...) {
 		var n [8]byte
 		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])

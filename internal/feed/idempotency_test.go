@@ -16,7 +16,7 @@ func TestAKeyTellsBodiesApartByTheirFields(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
 	create := func(text, image string) error {
-		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: text, ImageURL: image, IdempotencyKey: "key"})
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: text, ImageURL: image}, IdempotencyKey: "key"})
 		return err
 	}
 	require.NoError(t, create("x", "http://e.com/a"))
@@ -30,7 +30,7 @@ func TestAKeyIsBoundForADay(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
 	create := func() string {
-		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", IdempotencyKey: "key"})
+		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}, IdempotencyKey: "key"})
 		require.NoError(t, err)
 		return p.ID
 	}

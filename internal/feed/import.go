@@ -51,7 +51,7 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 		return fmt.Errorf("feed: %w", err)
 	}
 	err = s.writeProfile(ctx, profile, table.Absent{}, now.Note, use{})
-	if _, there := errors.AsType[*table.ConditionError](err); there || access.ConditionFailed(err) {
+	if access.ConditionFailed(err) {
 		return nil
 	}
 	return fault.Wrap("table", err)
@@ -99,7 +99,7 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 			return false, nil
 		}
 		pending = true
-		version, err := s.access.IDs.New()
+		version, err := s.markVersion(now.mark, now.after)
 		if err != nil {
 			return false, err
 		}
@@ -148,11 +148,11 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 // A post that has become a tombstone stays a tombstone (I2). A post that is too old for homes gets no
 // timeline entry.
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
-	in := PostInput{Text: post.Text, ImageURL: post.ImageURL, Kind: post.Kind, Data: post.Data, Mentions: post.Mentions, ExpiresAt: post.End}
+	in := PostInput{Content: post.Content}
 	if err := in.validate(); err != nil {
 		return schema.PostRef{}, err
 	}
-	post.Data, post.End = in.Data, in.ExpiresAt
+	post.Content = in.Content
 	it, err := s.access.Get(ctx, schema.PostByIDKey(post.ID), true)
 	if err != nil {
 		return schema.PostRef{}, err
@@ -162,7 +162,9 @@ func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.Post
 		if err == nil && ref.Author != post.Author {
 			err = &ownedError{post.ID, post.Author, ref.Author}
 		}
-		return ref, err
+		if err != nil && !ref.Unmade || err == nil {
+			return ref, err
+		}
 	}
 	profile, counts, err := s.readUser(ctx, post.Author)
 	if err != nil {

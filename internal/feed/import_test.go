@@ -64,10 +64,10 @@ func onTransact(t *testing.T, change ...func(*config)) (*world, *between) {
 
 func TestAnImportNamesTheFaultsOfItsThings(t *testing.T) {
 	assert.Empty(t, feed.ProfileInput{Name: "Ann"}.Check())
-	assert.Empty(t, feed.PostInput{Text: "a"}.Check())
+	assert.Empty(t, feed.PostInput{Content: feed.Content{Text: "a"}}.Check())
 	assert.Empty(t, feed.CommentInput{Text: "a"}.Check())
 	for field, faults := range map[string][]fault.FieldError{
-		"name": feed.ProfileInput{}.Check(), "text": feed.PostInput{}.Check(), "image_url": feed.PostInput{Text: "a", ImageURL: "x"}.Check(),
+		"name": feed.ProfileInput{}.Check(), "text": feed.PostInput{}.Check(), "image_url": feed.PostInput{Content: feed.Content{Text: "a", ImageURL: "x"}}.Check(),
 	} {
 		require.Len(t, faults, 1, field)
 		assert.Equal(t, field, faults[0].Field)
@@ -217,8 +217,8 @@ func TestImportedMutesAndBlocksHaveTheirTime(t *testing.T) {
 }
 
 func TestAnImportedPostIsStoredAsItWas(t *testing.T) {
-	in := schema.Post{ID: id.Floor(longAgo), Author: "ann", Text: "old", ImageURL: "https://example.com/a.png", EditedAt: longAgo.Add(time.Hour)}
-	want := feed.Post{ID: in.ID, AuthorID: "ann", Text: in.Text, ImageURL: in.ImageURL, CreatedAt: longAgo, EditedAt: in.EditedAt}
+	in := schema.Post{ID: id.Floor(longAgo), Author: "ann", Content: schema.Content{Text: "old", ImageURL: "https://example.com/a.png"}, EditedAt: longAgo.Add(time.Hour)}
+	want := feed.Post{ID: in.ID, AuthorID: "ann", Content: feed.Content{Text: in.Text, ImageURL: in.ImageURL}, CreatedAt: longAgo, EditedAt: in.EditedAt}
 	ref := schema.PostRef{ID: in.ID, Author: "ann", LikeShards: 2}
 	eachCallFails(t,
 		func(w *world) {
@@ -255,7 +255,7 @@ func TestAnImportedPostHasAnEntryWhileHomesShowIt(t *testing.T) {
 	oldest := w.clock.now().Add(time.Second - timelineTTL)
 	for age, entries := range map[time.Time]int{oldest: 1, oldest.Add(-time.Millisecond): 0} {
 		made := id.Floor(age)
-		_, err := w.ImportPost(t.Context(), schema.Post{ID: made, Author: "ann", Text: fmt.Sprint(entries)})
+		_, err := w.ImportPost(t.Context(), schema.Post{ID: made, Author: "ann", Content: schema.Content{Text: fmt.Sprint(entries)}})
 		require.NoError(t, err)
 		items, _, err := table.Collect(w.store.Query(t.Context(), table.Query{PK: schema.TimelinePK("ann")}), 0)
 		require.NoError(t, err)

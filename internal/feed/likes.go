@@ -203,25 +203,15 @@ func (s *Service) reactionsWithPosts(ctx context.Context, user, kind string, in 
 	if !s.cfg.LikesByUser {
 		return page.List[LikedPost]{}, nil, &fault.Error{Kind: fault.IndexOff, Detail: "likes by user are switched off here"}
 	}
-	scope := page.ListByID("likes-by-user", user, kind)
-	before, err := scope.Position(in.Cursor)
-	if err != nil {
-		return page.List[LikedPost]{}, nil, err
-	}
-	q := table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true}
-	if before != "" {
-		q.After = schema.PostSK(before)
-	}
 	parse := page.Each(func(it table.Item) (LikedPost, bool, error) {
 		like, err := schema.ParseLike(it)
 		return LikedPost{like.Post, access.TimeOf(like.Version), like.Kind}, like.Kind != "" && (kind == "" || like.Kind == kind), err
 	})
 	refs := map[string]schema.PostRef{}
 	postID := func(l LikedPost) string { return l.PostID }
-	likes, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, access.RefillOfLivingPosts(), access.OfLivingPosts(ctx, s.access, parse, postID, refs))
-	if err != nil {
-		return page.List[LikedPost]{}, nil, err
-	}
-	list, err := access.UserPage(ctx, s.access, likes, in, scope, postID)
+	list, err := listing[LikedPost]{
+		scope: page.ListByID("likes-by-user", user, kind), query: table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true}, sortKey: schema.PostSK,
+		position: postID, fill: access.RefillOfLivingPosts(), read: access.OfLivingPosts(ctx, s.access, parse, postID, refs),
+	}.userPage(ctx, s, in)
 	return list, refs, err
 }

@@ -39,7 +39,9 @@ func (s *Service) Standing(ctx context.Context, user string) (now Standing, err 
 		items = append(items, it)
 	}
 	now.Note = schema.NoteOf(user, items)
-	now.Profile, _, err = schema.ParseUser(items)
+	if now.Profile, _, err = schema.ParseUser(items); now.Profile == nil {
+		s.cfg.Authors.forget(user) // a transaction without an answer may have removed the profile later
+	}
 	return now, fault.Wrap("table", err)
 }
 
@@ -73,7 +75,10 @@ func (s *Service) EndLife(ctx context.Context, user, event string, now Standing)
 	} else { // a user may return in the meantime, and a user with a profile has no note
 		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Absent{}}})
 	}
-	s.cfg.Authors.forget(user)
+	defer func() { // also after an error: the transaction may have happened
+		s.cfg.Authors.forget(user)
+		s.access.Recent.Drop(schema.ProfileKey(user))
+	}()
 	return removal, s.access.Transact(ctx, ops...)
 }
 

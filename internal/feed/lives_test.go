@@ -75,7 +75,7 @@ func repeats(t *testing.T) []repeat {
 			return err == nil && err2 == nil && count.Count == 1
 		}},
 		{"a post with an Idempotency-Key", func(w *world, _ feed.Post) error {
-			p, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "hello", IdempotencyKey: "k"})
+			p, err := w.CreatePost(ctx, "ann", feed.PostInput{Content: feed.Content{Text: "hello"}, IdempotencyKey: "k"})
 			keyed[w] = p.ID
 			return err
 		}, func(w *world, _ feed.Post) bool { return w.item(schema.PostKey("ann", keyed[w])) != nil }},
@@ -370,6 +370,7 @@ func TestALikeIsTakenBackByAnIDBelowTheNewLife(t *testing.T) {
 			for range 3 {
 				_, err = w.Forget(t.Context(), "ann", event, 1000)
 				require.NoError(t, err)
+				w.clock.add(time.Minute) // until the take-backs are sent again
 				for _, e := range w.published.take() {
 					taken[e.Head().EventID] = true
 					assert.Greater(t, e.Head().EventID, version)
@@ -435,7 +436,7 @@ func TestAPostOutOfABacklogBringsNothingOfAFormerLifeBack(t *testing.T) {
 				}
 				w.clock.add(2 * time.Hour)
 				made, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-					Header: messages.Header{EventID: post, Time: w.clock.now()}, PostID: post, AuthorID: "ann", Text: "late", LikeShards: shards,
+					Header: messages.Header{EventID: post, Time: w.clock.now()}, PostID: post, AuthorID: "ann", Content: messages.Content{Text: "late"}, LikeShards: shards,
 				})
 				require.NoError(t, err)
 				assert.True(t, made.Deleted)

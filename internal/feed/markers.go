@@ -32,6 +32,16 @@ type Marker struct {
 	UpdatedAt      time.Time
 }
 
+func ownMarkers() ownList[schema.Marker] {
+	return ownList[schema.Marker]{
+		all: func(user string) table.Query {
+			return table.Query{PK: schema.MarkersPK(user), Project: []string{schema.AttrPosition, schema.AttrAsOf}}
+		},
+		parse: schema.ParseMarker, former: func(m schema.Marker, after string) bool { return isFormer(m.At, after) },
+		most: MaxMarkers, limit: fault.MarkerLimit, full: "you have %d markers, the most that you may: delete one first",
+	}
+}
+
 func markerOf(m schema.Marker) Marker { return Marker{m.Name, m.Position, m.At} }
 
 // CheckMarker returns the faults of a marker.
@@ -87,7 +97,7 @@ func (s *Service) setMarker(ctx context.Context, m schema.Marker) (Marker, error
 			return false, fault.Wrap("table", err)
 		}
 		if !there {
-			if err := s.mayMarkMore(ctx, m.User); err != nil {
+			if err := ownMarkers().mayMore(ctx, s, m.User, after); err != nil {
 				return false, err
 			}
 		}
@@ -96,16 +106,6 @@ func (s *Service) setMarker(ctx context.Context, m schema.Marker) (Marker, error
 		return changed, fault.Wrap("table", err)
 	})
 	return markerOf(m), err
-}
-
-// mayMarkMore refuses a marker beyond MaxMarkers.
-func (s *Service) mayMarkMore(ctx context.Context, user string) error {
-	n := 0
-	err := s.access.EachItem(ctx, table.Query{PK: schema.MarkersPK(user), Project: []string{}}, func(table.Item) error { n++; return nil })
-	if err == nil && n >= MaxMarkers {
-		err = &fault.Error{Kind: fault.MarkerLimit, Detail: fmt.Sprintf("you have %d markers, the most that you may: delete one first", MaxMarkers)}
-	}
-	return err
 }
 
 // MarkerOf returns a marker of user.
@@ -123,20 +123,11 @@ func (s *Service) MarkerOf(ctx context.Context, user, name string) (Marker, erro
 
 // Markers lists the markers of user, by name.
 func (s *Service) Markers(ctx context.Context, user string, in page.Request) (page.List[Marker], error) {
-	scope := page.ListByUser("markers", user) // a name has the grammar of a user id
-	position, err := scope.Position(in.Cursor)
-	if err != nil {
-		return page.List[Marker]{}, err
-	}
-	q := table.Query{PK: schema.MarkersPK(user), Consistent: true}
-	if position != "" {
-		q.After = schema.MarkerSK(position)
-	}
-	read, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Marker, bool, error) {
-		m, err := schema.ParseMarker(it)
-		return markerOf(m), true, err
-	}))
-	return page.Of(read, in.Size(), scope, func(m Marker) string { return m.Name }), err
+	return listing[Marker]{
+		scope: page.ListByUser("markers", user), // a name has the grammar of a user id
+		query: table.Query{PK: schema.MarkersPK(user), Consistent: true}, sortKey: schema.MarkerSK, position: func(m Marker) string { return m.Name },
+		read: shownAs(schema.ParseMarker, markerOf),
+	}.page(ctx, s, in)
 }
 
 // DeleteMarker deletes a marker. A call may be repeated.

@@ -52,7 +52,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	if follows && pushed && listed && stored != nil && !unfollowed || !pushed && !listed && unfollowed || ends && pushed && listed {
 		return false, nil
 	}
-	next, err := s.unfollowed(ctx, follower, author)
+	next, err := s.unfollowed(ctx, follower, author, stored)
 	if err != nil {
 		return false, err
 	}
@@ -72,6 +72,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 			table.TransactOp{Check: &table.CheckInput{Key: block, If: table.Absent{}}},
 			kept(found, table.Item{Key: edge, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}, {Name: schema.AttrFrom, Value: table.S(from)}}}))
 	} else {
+		s.noticeUnfollow(ctx, next)
 		ops = append(ops, gone(found, under), gone(found, edge))
 	}
 	ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: next.Item(), If: s.unchanged(stored)}})

@@ -264,7 +264,7 @@ func TestABurialKeepsTheNewestDeletedPost(t *testing.T) {
 func TestOnlyALostPostIsBuried(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, post feed.Post){
 		"the item is there": func(w *world, post feed.Post) {
-			w.put(schema.Post{ID: post.ID, Author: "ann", Text: "back", LikeShards: 1}.Item())
+			w.put(schema.Post{ID: post.ID, Author: "ann", Content: schema.Content{Text: "back"}, LikeShards: 1}.Item())
 		},
 		"the post was deleted": func(w *world, post feed.Post) {
 			w.put(schema.PostRef{ID: post.ID, Author: "ann", LikeShards: 1, Deleted: true}.Item())

@@ -83,7 +83,7 @@ func (m *model) anyPost(t *rapid.T) *modelPost {
 func (m *model) create(t *rapid.T) {
 	m.w.clock.add(time.Duration(rapid.IntRange(1, 2000).Draw(t, "ms")) * time.Millisecond)
 	author := m.user(t, "author")
-	p, err := m.w.CreatePost(m.w.t.Context(), author, feed.PostInput{Text: fmt.Sprintf("%s %d", author, len(m.posts))})
+	p, err := m.w.CreatePost(m.w.t.Context(), author, feed.PostInput{Content: feed.Content{Text: fmt.Sprintf("%s %d", author, len(m.posts))}})
 	answer(t, err, 0)
 	m.posts = append(m.posts, &modelPost{Post: p})
 }
@@ -487,7 +487,7 @@ func TestOperationsInAnyOrderMatchTheModel(t *testing.T) {
 	}{
 		"in memory": {store: func(*rapid.T, *clock) (table.Store, func() error) { return tabletest.NewMemory(), nil }},
 		"embedded": {store: func(t *rapid.T, c *clock) (table.Store, func() error) {
-			store, err := embedded.Open("data", embedded.Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1, MemoryBytes: 4 << 20})
+			store, err := embedded.Create("data", embedded.Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1, MemoryBytes: 4 << 20})
 			require.NoError(t, err)
 			return store, store.Close
 		}},

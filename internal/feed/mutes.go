@@ -2,7 +2,6 @@ package feed
 
 import (
 	"context"
-	"fmt"
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
@@ -19,6 +18,16 @@ import (
 // user, so MaxMutes bounds the cost of a home read (I11). Concurrent calls may exceed the bound by the
 // number of these calls.
 const MaxMutes = 1000
+
+func ownMutes() ownList[schema.Mute] {
+	return ownList[schema.Mute]{
+		all: func(user string) table.Query {
+			return table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
+		},
+		parse: schema.ParseMute, former: func(m schema.Mute, after string) bool { return isFormer(m.Since, after) }, same: sameMute,
+		most: MaxMutes, limit: fault.MuteLimit, full: "you mute %d users, the most that you may: unmute one first",
+	}
+}
 
 // Mute hides the posts of author from user's home. A call may be repeated.
 func (s *Service) Mute(ctx context.Context, user, author string) error {
@@ -37,15 +46,13 @@ func (s *Service) Mute(ctx context.Context, user, author string) error {
 // mute makes a mute, unless the mute exists. The transaction also includes the operations in also.
 // changed reports that another call has changed the mute, or an item of also, after the read of found.
 func (s *Service) mute(ctx context.Context, m schema.Mute, found map[table.Key]table.Item, also ...table.TransactOp) (changed bool, err error) {
-	stored, muted, err := storedMute(found, m.User, m.Author)
-	after := afterOf(found, m.User, m.Author)
-	if err != nil || muted && !isFormer(stored.Since, after) {
+	stored, err := storedMute(found, m.User, m.Author)
+	if err != nil {
 		return false, err
 	}
-	same := table.Cond(table.Absent{})
-	if muted { // the mute is of a former life, so a removal may be about to delete it
-		same = sameMute(stored)
-	} else if err := s.mayMuteMore(ctx, m.User); err != nil {
+	after := afterOf(found, m.User, m.Author)
+	same, err := ownMutes().place(stored, after, func() error { return ownMutes().mayMore(ctx, s, m.User, afterOf(found, m.User, m.User)) })
+	if err != nil || same == nil {
 		return false, err
 	}
 	m.Since = above(after, m.Since)
@@ -57,15 +64,6 @@ func (s *Service) mute(ctx context.Context, m schema.Mute, found map[table.Key]t
 	return access.ConditionFailed(err), fault.Wrap("table", err)
 }
 
-// mayMuteMore refuses a mute beyond MaxMutes.
-func (s *Service) mayMuteMore(ctx context.Context, user string) error {
-	mutes, err := s.MutesOf(ctx, user)
-	if err == nil && len(mutes) >= MaxMutes {
-		err = &fault.Error{Kind: fault.MuteLimit, Detail: fmt.Sprintf("you mute %d users, the most that you may: unmute one first", MaxMutes)}
-	}
-	return err
-}
-
 // Unmute ends a mute. A call may be repeated.
 func (s *Service) Unmute(ctx context.Context, user, author string) error {
 	found, err := s.readMute(ctx, user, author)
@@ -75,25 +73,21 @@ func (s *Service) Unmute(ctx context.Context, user, author string) error {
 	if err != nil {
 		return err
 	}
-	stored, muted, err := storedMute(found, user, author)
-	if err != nil || !muted {
+	stored, err := storedMute(found, user, author)
+	if err != nil || stored == nil {
 		return err
 	}
-	_, err = s.EndMute(ctx, stored)
+	_, err = s.EndMute(ctx, *stored)
 	return err
 }
 
 // EndMute ends a mute if its user has not renewed the mute after the read, and reports whether the
 // mute no longer exists.
 func (s *Service) EndMute(ctx context.Context, m schema.Mute) (ended bool, err error) {
-	err = s.access.Transact(ctx,
-		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuteKey(m.User, m.Author), If: table.Any{table.Absent{}, sameMute(m)}}},
-		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuterKey(m.Author, m.User)}},
-	)
-	if access.ConditionFailed(err) {
-		return false, nil
-	}
-	return err == nil, fault.Wrap("table", err)
+	return s.transactIfUnchanged(ctx, []table.TransactOp{
+		{Delete: &table.DeleteInput{Key: schema.MuteKey(m.User, m.Author), If: table.Any{table.Absent{}, sameMute(m)}}},
+		{Delete: &table.DeleteInput{Key: schema.MuterKey(m.Author, m.User)}},
+	})
 }
 
 // sameMute holds while a mute has not changed since the read.
@@ -101,13 +95,13 @@ func sameMute(m schema.Mute) table.Cond {
 	return table.Equal{Name: schema.AttrSince, Value: table.N(m.Since.UnixMilli())}
 }
 
-// storedMute returns user's mute of author from the items in found.
-func storedMute(found map[table.Key]table.Item, user, author string) (m schema.Mute, muted bool, err error) {
+// storedMute returns user's mute of author from the items in found, nil for none.
+func storedMute(found map[table.Key]table.Item, user, author string) (*schema.Mute, error) {
 	it, muted := found[schema.MuteKey(user, author)]
-	if muted {
-		m, err = schema.ParseMute(it)
+	if !muted {
+		return nil, nil
 	}
-	return m, muted, fault.Wrap("table", err)
+	return ownMutes().stored(&it)
 }
 
 // readMute reads user's mute of author, the profiles of both users, and the keys in also,
@@ -153,18 +147,8 @@ func (s *Service) MutesOf(ctx context.Context, user string) (map[string]bool, er
 
 // Mutes lists the users whom user mutes, by user id.
 func (s *Service) Mutes(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
-	scope := page.ListByUser("mutes", user)
-	position, err := scope.Position(in.Cursor)
-	if err != nil {
-		return page.List[Edge]{}, err
-	}
-	q := table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
-	if position != "" {
-		q.After = schema.MuteSK(position)
-	}
-	mutes, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Edge, bool, error) {
-		m, err := schema.ParseMute(it)
-		return Edge{m.Author, m.Since}, true, err
-	}))
-	return page.Of(mutes, in.Size(), scope, edgeUser), err
+	return listing[Edge]{
+		scope: page.ListByUser("mutes", user), query: ownMutes().all(user), sortKey: schema.MuteSK, position: edgeUser,
+		read: shownAs(schema.ParseMute, func(m schema.Mute) Edge { return Edge{m.Author, m.Since} }),
+	}.page(ctx, s, in)
 }

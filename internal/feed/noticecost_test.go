@@ -187,6 +187,15 @@ func windowPatterns() []accessPattern {
 		{"a new follow", "the same, with the profile in the place of the post", func(ctx context.Context, s *sample) error {
 			return s.notify(ctx, &messages.Followed{FollowerID: s.authors[4], AuthorID: noticed, From: id.Min, MarkVersion: id.Floor(s.clock.now())})
 		}},
+		{"the end of a follow", "the same; the home mark is read, too", func(ctx context.Context, s *sample) error {
+			s.clock.add(time.Millisecond)
+			mark := schema.Mark{User: s.authors[4], Author: noticed, Kind: schema.MarkUnfollowed, Version: id.Floor(s.clock.now()), TTL: s.clock.now().Add(time.Hour)}
+			if _, err := s.store.Put(ctx, table.PutInput{Item: mark.Item()}); err != nil {
+				return err
+			}
+			s.measure()
+			return s.notify(ctx, &messages.Unfollowed{FollowerID: mark.User, AuthorID: noticed, MarkVersion: mark.Version})
+		}},
 		{"a like of a post that is gone", "the notification goes, from GSI1 too", func(ctx context.Context, s *sample) error {
 			if err := s.notify(ctx, like(s.authors[5], schema.KindLike)); err != nil {
 				return err

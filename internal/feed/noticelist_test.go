@@ -57,8 +57,15 @@ func (w *world) notices(in page.Request) notices.Page[notices.Notice] {
 // noticed returns ann's first page, each notification in words.
 func (w *world) noticed() (words []string) {
 	w.t.Helper()
-	for _, of := range w.notices(page.Request{}).Items {
+	list, unread := w.notices(page.Request{}), 0
+	for _, of := range list.Items {
 		words = append(words, worded(of))
+		if of.Unread {
+			unread++
+		}
+	}
+	if list.NextCursor == "" {
+		require.Equal(w.t, min(unread, notices.DefaultUnread), *list.Unread, "the list has each notification that its number promises")
 	}
 	return words
 }
@@ -199,6 +206,19 @@ func TestNotificationsHideAtOnce(t *testing.T) {
 	assert.Greater(t, w.notices(page.Request{}).ReadTo, list.ReadTo[:1])
 	w.markRead(w.notices(page.Request{}).ReadTo)
 	w.unread(0) // I14: the mark includes hidden notifications, too
+}
+
+// The number of a first page leaves out an unread notification that the page hides, and counts no read one in its place.
+func TestAHiddenNotificationMakesNoReadNotificationUnread(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	p := w.post("ann", "x")
+	w.likes(p.ID, "bob")
+	w.notified(schema.NoticeLike, p.ID, "bob")
+	w.markRead(w.notices(page.Request{}).ReadTo)
+	w.notified(schema.NoticeFollow, "", "bob")
+	assert.Equal(t, []string{"like by bob of 1"}, w.noticed(), "bob does not follow")
+	w.unread(1)
 }
 
 // A notification whose only action was taken back names no user. If a full list of actors names no

@@ -14,7 +14,7 @@ import (
 	"fanfare/messages"
 )
 
-// noticeTime is the maximum time for which a comment waits for the queue of notices.
+// noticeTime is the maximum time for which a comment or the end of a follow waits for the queue of notices.
 const noticeTime = time.Second
 
 // tellOfComment sends the notices of a comment before the transaction that makes or deletes the
@@ -28,6 +28,11 @@ func (s *Service) tellOfComment(ctx context.Context, post schema.PostRef, c sche
 	for _, user := range c.Mentions[:min(len(c.Mentions), schema.NoticedMentions)] {
 		events = append(events, &messages.Mentioned{UserID: user, ActorID: c.Author, PostID: c.Post, CommentID: c.ID, Deleted: deleted})
 	}
+	access.Cause(ctx, s.costOfComment(c).later)
+	return s.sendNotices(ctx, events...)
+}
+
+func (s *Service) sendNotices(ctx context.Context, events ...messages.Event) error {
 	requestID := s.access.RequestID(ctx)
 	for _, e := range events {
 		eventID, err := s.access.IDs.New()
@@ -36,12 +41,24 @@ func (s *Service) tellOfComment(ctx context.Context, post schema.PostRef, c sche
 		}
 		*e.Head() = messages.Header{EventID: eventID, Time: s.access.Now().UTC(), RequestID: requestID}
 	}
-	if !deleted {
-		access.Cause(ctx, s.unitsOfNotices(len(events)-1))
-	}
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()
 	return fault.Wrap("queue", s.cfg.Notices(ctx, events...))
+}
+
+// noticeUnfollow takes the notification of a follow back before the transaction that ends the follow, so that a crash between
+// the two loses nothing. The worker of the notices looks the mark up. If the queue fails, the follow still ends, and lists hide
+// the follow.
+func (s *Service) noticeUnfollow(ctx context.Context, mark schema.Mark) {
+	if s.cfg.Notices == nil {
+		return
+	}
+	access.Cause(ctx, s.costOfNotices(1, 0))
+	err := s.sendNotices(ctx, &messages.Unfollowed{FollowerID: mark.User, AuthorID: mark.Author, MarkVersion: mark.Version})
+	if err != nil {
+		s.access.Log.Warn("the notification of an ended follow stays", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
+			zap.String("follower", mark.User), zap.String("author", mark.Author), zap.Error(err))
+	}
 }
 
 // noticeComment sends the notices of a new comment. If the queue fails, the comment is still made.

@@ -42,11 +42,11 @@ func (s *Service) Post(ctx context.Context, post string) (Post, error) {
 	return postOf(p), nil
 }
 
-// ownPost returns user's living post.
+// ownPost returns user's living post. If the error is NotFound, the post is the stored post, if any.
 func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRef, error) {
 	byID, err := s.access.LivingPost(ctx, post)
 	if err != nil {
-		return schema.PostRef{}, err
+		return byID, err
 	}
 	if byID.Author != user {
 		return schema.PostRef{}, s.access.Refuse(ctx, user, "the post belongs to another user")
@@ -111,21 +111,74 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 // auditor finds the tombstone. A failing queue does not delay the deletion.
 //
 // No message restores the post: writePost requires that the post by id is absent, and the tombstone
-// outlives every message that could restore the post (I2).
+// outlives every message that could restore the post (I2). That also holds for a post whose event is in a
+// queue, and which the table does not have yet: DeletePost makes its tombstone, and returns NotFound.
 func (s *Service) DeletePost(ctx context.Context, user, post string) error {
+	return s.access.RetryChanged(func() (changed bool, err error) { return s.deleteOwn(ctx, user, post) })
+}
+
+// deleteOwn makes one attempt of DeletePost. changed reports that the post was made after the read.
+func (s *Service) deleteOwn(ctx context.Context, user, post string) (changed bool, err error) {
 	var byID schema.PostRef
 	var counts *table.Item
-	err := s.access.All(ctx,
-		func(ctx context.Context) (err error) { byID, err = s.ownPost(ctx, user, post); return err },
+	var missing error
+	err = s.access.All(ctx,
+		func(ctx context.Context) (err error) {
+			byID, missing = s.ownPost(ctx, user, post)
+			return access.Failure(missing)
+		},
 		func(ctx context.Context) (err error) {
 			counts, err = s.access.Get(ctx, schema.CountsKey(user), true)
 			return err
 		},
 	)
-	if err != nil {
-		return err
+	if err = cmp.Or(err, missing); err == nil {
+		return false, s.deletePost(ctx, byID, counts)
 	}
-	return s.deletePost(ctx, byID, counts)
+	foreign := byID.Unmade && byID.Author != user
+	if notFound, _ := errors.AsType[*fault.Error](err); notFound == nil || notFound.Kind != fault.NotFound || byID.ID != "" && !foreign {
+		return false, err
+	}
+	switch comes, failed := s.mayBeMade(ctx, user, post); {
+	case failed != nil:
+		return false, failed
+	case comes && foreign: // that tombstone keeps no post of this user away
+		return false, &fault.Error{Kind: fault.Unavailable, RetryAfter: fault.RetryAfter, Detail: "your post may not be written yet: try again"}
+	case comes:
+		if changed, failed := s.buryUnmade(ctx, user, post); failed != nil {
+			return changed, failed
+		}
+	}
+	return false, err
+}
+
+// mayBeMade reports whether a message may still make a post of a user that the table does not have.
+func (s *Service) mayBeMade(ctx context.Context, user, post string) (bool, error) {
+	// While the clock is in doubt, any message may be young enough, and a tombstone that nobody needs is harmless.
+	if _, never := errors.AsType[*messages.PermanentError](s.access.Clock.CheckAge("id", post, s.access.Now())); never {
+		return false, nil
+	}
+	err := s.access.RequireWriter(ctx, user) // only a user with a profile makes posts
+	return err == nil, access.Failure(err)
+}
+
+// buryUnmade makes the tombstone of a post that the table does not have, so that the answer of the deletion stays true: there
+// is no such post. changed reports that another call has made the post, or the tombstone.
+func (s *Service) buryUnmade(ctx context.Context, user, post string) (changed bool, err error) {
+	lives, err := s.access.Lives(ctx)
+	if err != nil {
+		return false, err
+	}
+	tombstone := schema.PostRef{
+		ID: post, Author: user, LikeShards: 1, Deleted: true, Purged: true, Unmade: true, TTL: s.tombstoneUntil(lives),
+	}
+	_, err = s.access.Store.Put(ctx, table.PutInput{Item: tombstone.Item(), If: table.Absent{}})
+	return access.ConditionFailed(err), fault.Wrap("table", err)
+}
+
+// tombstoneUntil returns the expiry of a tombstone that is made now.
+func (s *Service) tombstoneUntil(lives schema.Lifetimes) time.Time {
+	return s.access.Now().Add(lives.Longest() + schema.DeliveryKept)
 }
 
 // deletePost deletes a living post. counts is the author's count item, nil for none.
@@ -142,7 +195,7 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 		}
 	}
 	byID.Deleted = true
-	byID.TTL = s.access.Now().Add(lives.Longest() + schema.DeliveryKept)
+	byID.TTL = s.tombstoneUntil(lives)
 	goes := table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(user, post), If: table.Exists{}}}
 	lower := &table.UpdateInput{Key: schema.CountsKey(user)}
 	if byID.End.IsZero() { // a post with an end was never counted
@@ -194,6 +247,7 @@ func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, mentions [
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
 	err := s.access.Transact(ctx, append(ops, table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}})...)
 	if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {
+		access.Cause(ctx, costOfPurge(len(mentions)))
 		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: mentions})
 	}
 	return err
@@ -294,7 +348,7 @@ func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema
 				return nil, fault.Wrap("table", err)
 			}
 			if ref.Gone(s.access.Now()) && ref.Author == author {
-				return &schema.Post{ID: post, Author: author, LikeShards: ref.LikeShards, End: ref.End, Deleted: true}, nil
+				return &schema.Post{ID: post, Author: author, LikeShards: ref.LikeShards, Content: schema.Content{ExpiresAt: ref.End}, Deleted: true}, nil
 			}
 		}
 		if waited >= lookFor {

@@ -28,9 +28,9 @@ import (
 func TestPostsComeBackAsTheyWereSent(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
-	made, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: hostile, ImageURL: "https://example.com/a.png"})
+	made, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: hostile, ImageURL: "https://example.com/a.png"}})
 	require.NoError(t, err)
-	want := feed.Post{ID: made.ID, AuthorID: "ann", Text: hostile, ImageURL: "https://example.com/a.png", CreatedAt: w.clock.now()}
+	want := feed.Post{ID: made.ID, AuthorID: "ann", Content: feed.Content{Text: hostile, ImageURL: "https://example.com/a.png"}, CreatedAt: w.clock.now()}
 	got, err := w.Post(t.Context(), made.ID)
 	if err != nil || !cmp.Equal(made, want) || !cmp.Equal(got, want) {
 		t.Errorf("made %+v, got %+v, want %+v: %v", made, got, want, err)
@@ -64,7 +64,7 @@ func TestIDsOfAnAuthorGrowThoughClocksDiffer(t *testing.T) {
 		if i%2 == 0 {
 			s = ahead
 		}
-		p, err := s.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+		p, err := s.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}})
 		require.NoError(t, err)
 		assert.Greaterf(t, p.ID, last, "post %d has the id %s, after %s", i, p.ID, last)
 		last = p.ID
@@ -99,7 +99,7 @@ func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 	remove(w, 0)
 	remove(w, 1)
 	w.checkCounts("ann")
-	if p, err := behind.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"}); err != nil || p.ID <= posts[3].ID {
+	if p, err := behind.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}}); err != nil || p.ID <= posts[3].ID {
 		t.Errorf("post %s follows the deleted post %s: %v", p.ID, posts[3].ID, err)
 	}
 }
@@ -247,7 +247,7 @@ func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 	w.users("ann", "bob")
 	fastNow := func() time.Time { return w.clock.now().Add(10 * time.Minute) }
 	fast := newDomain(config{way: way{Store: w.store, Publisher: w.published, Now: fastNow, Lifetimes: lifetime.Fixed(timelineTTL), IDs: id.NewGenerator(fastNow)}})
-	first, err := fast.CreatePost(t.Context(), "ann", feed.PostInput{Text: "fast"})
+	first, err := fast.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "fast"}})
 	require.NoError(t, err)
 	event, isPost := w.published.take()[0].(*messages.PostCreated)
 	require.True(t, isPost, "no PostCreated was published")
@@ -257,7 +257,7 @@ func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 		}
 	}
 	for w.clock.now().Add(messages.MaxAhead).Before(first.CreatedAt) {
-		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "refused", IdempotencyKey: "key"})
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "refused"}, IdempotencyKey: "key"})
 		if refused, ok := errors.AsType[*fault.Error](err); !ok || refused.Kind != fault.Unavailable || refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
 			t.Fatalf("a healthy process answers %v, want unavailable for a minute at most", err)
 		}
@@ -266,7 +266,7 @@ func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 		w.published.take()
 		w.clock.add(time.Minute)
 	}
-	second, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "healthy", IdempotencyKey: "key"})
+	second, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "healthy"}, IdempotencyKey: "key"})
 	if err != nil || second.ID <= first.ID {
 		t.Errorf("the post %s follows %s, %v", second.ID, first.ID, err)
 	}
@@ -282,7 +282,7 @@ func TestPostsByUserInARangeOfTime(t *testing.T) {
 	var ids []string
 	for _, at := range []time.Time{midnight.Add(-time.Millisecond), midnight, midnight.Add(12 * time.Hour), midnight.Add(24*time.Hour - time.Millisecond), midnight.Add(24 * time.Hour)} {
 		w.clock.add(at.Sub(w.clock.now()))
-		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}})
 		require.NoError(t, err)
 		ids = append(ids, p.ID)
 	}
@@ -317,7 +317,7 @@ func TestOneKeyIsOnePost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := tapped(t)
 		w.users("ann", "bob")
-		in := feed.PostInput{Text: "x", IdempotencyKey: "key"}
+		in := feed.PostInput{Content: feed.Content{Text: "x"}, IdempotencyKey: "key"}
 		var mu sync.Mutex
 		ids := map[string]bool{}
 		var wg sync.WaitGroup
@@ -343,7 +343,7 @@ func TestOneKeyIsOnePost(t *testing.T) {
 		if err != nil || !ids[first.ID] || len(w.published.take()) > 0 {
 			t.Errorf("again: %+v, %v", first, err)
 		}
-		for _, body := range []feed.PostInput{{Text: "y"}, {Text: "x", ImageURL: "http://e.com"}} {
+		for _, body := range []feed.PostInput{{Content: feed.Content{Text: "y"}}, {Content: feed.Content{Text: "x", ImageURL: "http://e.com"}}} {
 			body.IdempotencyKey = "key"
 			_, err := w.CreatePost(t.Context(), "ann", body)
 			wantKind(t, err, fault.Invalid)
@@ -364,12 +364,12 @@ func TestOneKeyIsOnePost(t *testing.T) {
 
 func TestARefusedBodyDoesNotBindItsKey(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", IdempotencyKey: "key"})
+	_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}, IdempotencyKey: "key"})
 	wantKind(t, err, fault.ProfileMissing)
 	w.users("ann")
 	_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{IdempotencyKey: "key"})
 	wantKind(t, err, fault.Invalid)
-	_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "key"})
+	_, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "y"}, IdempotencyKey: "key"})
 	assert.NoError(t, err)
 }
 
@@ -378,7 +378,7 @@ func TestARepeatKeepsTheLikeShards(t *testing.T) {
 		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })
 		w.users("ann", "bob")
 		w.published.failWith(errors.New("queue down"))
-		in := feed.PostInput{Text: "x", IdempotencyKey: "key"}
+		in := feed.PostInput{Content: feed.Content{Text: "x"}, IdempotencyKey: "key"}
 		_, err := w.CreatePost(t.Context(), "ann", in)
 		wantKind(t, err, fault.Unavailable)
 		w.published.failWith(nil)
@@ -465,14 +465,14 @@ func TestAWorkerWaitsForThePostAboutAsLongAsItsTransactionTakes(t *testing.T) {
 			w.users("ann")
 			post, err := id.NewGenerator(w.clock.now).New()
 			require.NoError(t, err)
-			e := &messages.PostCreated{PostID: post, AuthorID: "ann", Text: "x", LikeShards: 1}
+			e := &messages.PostCreated{PostID: post, AuthorID: "ann", Content: messages.Content{Text: "x"}, LikeShards: 1}
 			var api sync.WaitGroup
 			defer api.Wait()
 			began := time.Now()
 			api.Go(func() {
 				<-time.After(tt.takes) // in virtual time
 				_, err := w.store.Put(t.Context(), table.PutInput{
-					Item: schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: 1}.Item(),
+					Item: schema.Post{ID: e.PostID, Author: e.AuthorID, Content: schema.Content{Text: e.Text}, LikeShards: 1}.Item(),
 				})
 				assert.NoError(t, err)
 			})
@@ -493,7 +493,7 @@ func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
 		for i := range posts {
 			post, err := ids.New()
 			require.NoError(t, err)
-			e := &messages.PostCreated{PostID: post, AuthorID: fmt.Sprintf("author%d", i), Text: "from elsewhere"}
+			e := &messages.PostCreated{PostID: post, AuthorID: fmt.Sprintf("author%d", i), Content: messages.Content{Text: "from elsewhere"}}
 			for range 2 { // the message of the post may be redelivered
 				tp.take()
 				if ref, err := w.EnsurePost(t.Context(), e); err != nil || ref.Deleted {
@@ -544,7 +544,7 @@ func TestPostsOfOtherProducersGetTheirAuthorsLikeShards(t *testing.T) {
 	w.published.take()
 	post, err := id.NewGenerator(w.clock.now).New()
 	require.NoError(t, err)
-	e := &messages.PostCreated{PostID: post, AuthorID: "ann", Text: "x"}
+	e := &messages.PostCreated{PostID: post, AuthorID: "ann", Content: messages.Content{Text: "x"}}
 	ref, err := w.EnsurePost(t.Context(), e)
 	assert.NoError(t, err)
 	assert.Equal(t, 3, ref.LikeShards, "want 3 shards")
@@ -566,17 +566,17 @@ func TestEnsurePostRefusesEventsThatNoRetryMends(t *testing.T) {
 		}
 		now := w.clock.now()
 		for name, e := range map[string]*messages.PostCreated{
-			"another author's id": {PostID: p.ID, AuthorID: "bob", Text: "x"},
+			"another author's id": {PostID: p.ID, AuthorID: "bob", Content: messages.Content{Text: "x"}},
 			"no text":             {PostID: next(now), AuthorID: "bob"},
-			"a bad image":         {PostID: next(now), AuthorID: "bob", Text: "x", ImageURL: "x"},
-			"an id of the future": {PostID: next(now.Add(25 * time.Hour)), AuthorID: "bob", Text: "x"},
-			"an id of the past":   {PostID: next(now.Add(-31 * 24 * time.Hour)), AuthorID: "bob", Text: "x"},
+			"a bad image":         {PostID: next(now), AuthorID: "bob", Content: messages.Content{Text: "x", ImageURL: "x"}},
+			"an id of the future": {PostID: next(now.Add(25 * time.Hour)), AuthorID: "bob", Content: messages.Content{Text: "x"}},
+			"an id of the past":   {PostID: next(now.Add(-31 * 24 * time.Hour)), AuthorID: "bob", Content: messages.Content{Text: "x"}},
 		} {
 			_, err := w.EnsurePost(t.Context(), e)
 			assert.ErrorAs(t, err, new(*messages.PermanentError), name)
 		}
 		w.checkCounts("ann", "bob")
-		foreign := &messages.PostCreated{PostID: next(now), AuthorID: "newcomer", Text: "from elsewhere"}
+		foreign := &messages.PostCreated{PostID: next(now), AuthorID: "newcomer", Content: messages.Content{Text: "from elsewhere"}}
 		_, err := w.EnsurePost(t.Context(), foreign)
 		require.NoError(t, err)
 		w.homes("newcomer", "from elsewhere")
@@ -604,7 +604,7 @@ func TestAPostIsCountedOnceHoweverOftenItIsSent(t *testing.T) {
 		w.users("ann")
 		send := func(key string, fails bool, want int) {
 			t.Helper()
-			_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x", IdempotencyKey: key})
+			_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}, IdempotencyKey: key})
 			if (err != nil) != fails || posted != want {
 				t.Errorf("key %q: %v, %d posts are counted, want %d", key, err, posted, want)
 			}

@@ -62,10 +62,10 @@ func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema
 		return schema.Post{}, err
 	}
 	s.cfg.Posted()
-	access.Cause(ctx, d.followers+s.unitsOfNotices(len(d.post.Mentions)))
+	access.Cause(ctx, d.later)
 	if _, _, err := s.writePost(ctx, d.post, d.use, true); err != nil {
 		if s.large(d.use) {
-			s.unwritten.add(d.post.Author, d.post.ID)
+			s.unwritten.add(d.post, s.access.Now())
 		}
 		s.access.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("post", d.post.ID), zap.Error(err))
@@ -76,7 +76,7 @@ func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema
 // newPost gives a post its id, its number of like shards, and its byline. The id and the number never
 // change.
 func (s *Service) newPost(ctx context.Context, author string, in PostInput) (made draft, err error) {
-	floor, read, known := s.cfg.Authors.known(author, s.access.Now())
+	floor, read, known := s.cfg.Authors.known(author, s.access.Now(), s.access.KeptNames)
 	var items []table.Item
 	if !known || s.cfg.UserUnits > 0 { // the units of an hour are never remembered
 		if floor, read, items, err = s.readAuthor(ctx, author); err != nil {
@@ -91,16 +91,18 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (mad
 		return draft{}, err
 	}
 	s.cfg.Authors.note(author, post, authorRead{})
-	return draft{
-		post:  schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline, Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, End: in.ExpiresAt},
-		after: read.after, followers: read.followers, use: s.useOfPost(author, post, read.followers, items),
-	}, nil
+	made = draft{
+		post:  schema.Post{ID: post, Author: author, Content: in.Content, LikeShards: read.shards, Byline: read.byline},
+		after: read.after,
+	}
+	of := s.costOfPost(made.post, read.followers, in.IdempotencyKey != "")
+	made.later, made.use = of.later, s.useOfPost(made.post, of, items)
+	return made, nil
 }
 
-// useOfPost returns the use of a new post that is pushed to followers. items are the
-// author's items.
-func (s *Service) useOfPost(author, post string, followers int64, items []table.Item) use {
-	u := s.useOf(author, access.TimeOf(post), unitsOfPost+followers, countsItem(author, items))
+// useOfPost returns the use of a new post. items are the author's items.
+func (s *Service) useOfPost(p schema.Post, of cost, items []table.Item) use {
+	u := s.useOf(p.Author, access.TimeOf(p.ID), of, countsItem(p.Author, items))
 	u.post = true
 	return u
 }
@@ -117,7 +119,7 @@ func followersPushed(author string, items []table.Item, counts schema.Counts) (i
 // readAuthor returns the highest id of an author's posts, living or deleted, the part of the author
 // that a new post uses, and the author's items. The author must have a profile.
 func (s *Service) readAuthor(ctx context.Context, author string) (highest string, read authorRead, items []table.Item, err error) {
-	read.at = s.access.Now()
+	read.at, read.generation = s.access.Now(), s.cfg.Authors.generation(author)
 	err = s.access.All(ctx,
 		func(ctx context.Context) (err error) { items, err = s.userItems(ctx, author); return err },
 		func(ctx context.Context) (err error) { highest, err = s.newestPost(ctx, author); return err },
@@ -197,7 +199,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	}
 	if end := e.End(); !end.IsZero() && !s.access.Now().Before(end) {
 		// A post is not dropped while the clock is in doubt.
-		return schema.Post{ID: e.PostID, Author: e.AuthorID, LikeShards: e.LikeShards, End: end, Deleted: true}, s.access.Clock.Doubt()
+		return schema.Post{ID: e.PostID, Author: e.AuthorID, LikeShards: e.LikeShards, Content: schema.Content{ExpiresAt: end}, Deleted: true}, s.access.Clock.Doubt()
 	}
 	s.cfg.Authors.note(e.AuthorID, e.PostID, authorRead{}) // an earlier process may have made the post
 	if e.LikeShards > 0 {
@@ -209,15 +211,12 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 			return *found, nil
 		}
 	}
-	in := PostInput{Text: e.Text, ImageURL: e.ImageURL, Kind: e.PostKind, Data: string(e.Data), Mentions: e.Mentions, ExpiresAt: e.End()}
+	in := PostInput{Content: e.Content}
 	// The values of another producer have not been checked yet.
 	if err := in.validate(); err != nil {
 		return schema.Post{}, messages.Permanent(messages.ReasonRefused, "%v", err)
 	}
-	post := schema.Post{
-		ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards,
-		Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, End: in.ExpiresAt,
-	}
+	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, LikeShards: e.LikeShards}
 	items, err := s.userItems(ctx, e.AuthorID)
 	if err != nil {
 		return schema.Post{}, err
@@ -241,7 +240,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 		if err != nil {
 			return schema.Post{}, err
 		}
-		u = s.useOfPost(e.AuthorID, e.PostID, followers, items)
+		u = s.useOfPost(post, s.costOfPost(post, followers, false), items)
 	}
 	stored, made, err := s.writePost(ctx, post, u, false)
 	if owned, ok := errors.AsType[*ownedError](err); ok {
@@ -250,7 +249,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	if !made {
 		post.Byline = schema.Byline{}
 	}
-	post.LikeShards, post.End, post.Deleted = stored.LikeShards, stored.End, stored.Gone(s.access.Now())
+	post.LikeShards, post.ExpiresAt, post.Deleted = stored.LikeShards, stored.End, stored.Gone(s.access.Now())
 	return post, err
 }
 
@@ -268,9 +267,6 @@ func (e *ownedError) Error() string {
 //
 // If lazy is set, the post's event is durable and not handled yet. A worker that finds no post repeats
 // the transaction; a worker that finds the post waits until the post is durable.
-//
-// If lazy is set, the post's event is durable and not handled yet. A worker that finds no post repeats the
-// transaction; a worker that finds the post waits until it is durable.
 func (s *Service) writePost(ctx context.Context, p schema.Post, u use, lazy bool) (stored schema.PostRef, made bool, err error) {
 	return s.putPost(ctx, p, u, lazy, true)
 }
@@ -283,10 +279,9 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown
 	}
 	at := access.TimeOf(p.ID)
 	byID, count := p.Ref(lives.Longest()), &table.UpdateInput{Key: schema.CountsKey(p.Author)}
-	if p.End.IsZero() { // a post with an end is never counted (I15), because its end does not lower the count
+	if p.ExpiresAt.IsZero() { // a post with an end is never counted (I15), because its end does not lower the count
 		count = access.AddTo(count.Key, schema.AttrPosts, 1)
 	}
-	u.units += unitsOfPostKB * customKB(p.Data, p.Mentions)
 	u.countTo(count)
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
@@ -302,26 +297,35 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown
 	if shown {
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: entry}})
 	}
-	err = s.access.TransactAs(ctx, table.TransactInput{Lazy: lazy, Ops: ops})
-	if !access.ConditionFailed(err) {
-		return byID, err == nil, fault.Wrap("table", err)
-	}
-	cancelled, _ := errors.AsType[*table.CancelledError](err)
-	for i, op := range cancelled.Reasons {
-		if !cancelled.Failed(i) || op.Old == nil {
-			continue
+	for again := false; ; again = true {
+		err = s.access.TransactAs(ctx, table.TransactInput{Lazy: lazy, Ops: ops})
+		if !access.ConditionFailed(err) {
+			return byID, err == nil, fault.Wrap("table", err)
 		}
-		if op.Key != byID.Item().Key {
-			continue
+		there, err := existing(err, byID)
+		if err != nil || there.Author == p.Author {
+			return there, false, fault.Wrap("table", err)
 		}
-		there, err := schema.ParsePostRef(*op.Old)
-		if err != nil {
-			return byID, false, fault.Wrap("table", err)
-		}
-		if there.Author != p.Author {
+		if !there.Unmade || again {
 			return byID, false, &ownedError{p.ID, p.Author, there.Author}
 		}
-		return there, false, nil
+		ops[1].Put.If = unmadeBy(there)
 	}
-	return byID, false, nil
+}
+
+// existing returns the stored post by id because of which a transaction failed that makes a post, or byID if only the post exists.
+func existing(failed error, byID schema.PostRef) (schema.PostRef, error) {
+	cancelled, _ := errors.AsType[*table.CancelledError](failed)
+	for i, op := range cancelled.Reasons {
+		if cancelled.Failed(i) && op.Old != nil && op.Key == schema.PostByIDKey(byID.ID) {
+			return schema.ParsePostRef(*op.Old)
+		}
+	}
+	return byID, nil
+}
+
+// unmadeBy holds while an id has the tombstone that another user made with a deletion of this id, and which keeps no post of
+// other authors away.
+func unmadeBy(there schema.PostRef) table.Cond {
+	return table.All{table.Equal{Name: schema.AttrUnmade, Value: table.N(1)}, table.Equal{Name: schema.AttrAuthor, Value: table.S(there.Author)}}
 }

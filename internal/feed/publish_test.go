@@ -32,7 +32,7 @@ func TestAPostHasLikeShardsForItsAuthorsFollowers(t *testing.T) {
 
 		other := w.ids(1)[0] // other is the id in the event of another producer
 		post, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-			Header: messages.Header{EventID: other, Time: w.clock.now()}, PostID: other, AuthorID: "ann", Text: "x",
+			Header: messages.Header{EventID: other, Time: w.clock.now()}, PostID: other, AuthorID: "ann", Content: messages.Content{Text: "x"},
 		})
 		require.NoError(t, err)
 		assert.Equal(t, schema.PostRef{ID: other, Author: "ann", LikeShards: want}, w.ref(other))
@@ -53,8 +53,8 @@ func TestAPostThatIsTooFarAheadIsRefused(t *testing.T) {
 		w := newWorld(t)
 		w.users("ann")
 		newest := id.Floor(w.clock.now().Add(ahead - time.Millisecond)) // the next id is a millisecond later
-		w.put(schema.Post{ID: newest, Author: "ann", Text: "ahead", LikeShards: 1}.Item())
-		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+		w.put(schema.Post{ID: newest, Author: "ann", Content: schema.Content{Text: "ahead"}, LikeShards: 1}.Item())
+		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}})
 		if wait == 0 {
 			require.NoError(t, err)
 			assert.Greater(t, p.ID, newest)
@@ -93,7 +93,7 @@ func TestAWorkerWaitsForThePostOfACall(t *testing.T) {
 					if !written && time.Since(began) >= c.after {
 						written = true
 						ref := schema.PostRef{ID: made, Author: "ann", LikeShards: 7}
-						for _, it := range []table.Item{schema.Post{ID: made, Author: "ann", Text: "from the call", LikeShards: 7}.Item(), ref.Item()} {
+						for _, it := range []table.Item{schema.Post{ID: made, Author: "ann", Content: schema.Content{Text: "from the call"}, LikeShards: 7}.Item(), ref.Item()} {
 							_, err := tp.Store.Put(t.Context(), table.PutInput{Item: it})
 							require.NoError(t, err)
 						}
@@ -101,7 +101,7 @@ func TestAWorkerWaitsForThePostOfACall(t *testing.T) {
 					return works
 				})
 				post, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-					Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: text, LikeShards: c.shards,
+					Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: text}, LikeShards: c.shards,
 				})
 				require.NoError(t, err)
 				tp.set(nil)
@@ -136,7 +136,7 @@ func TestAnEventWithTheIDOfAnothersPostIsRefused(t *testing.T) {
 					require.NoError(t, w.DeletePost(t.Context(), "bob", p.ID))
 				}
 				_, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-					Header: messages.Header{EventID: p.ID, Time: w.clock.now()}, PostID: p.ID, AuthorID: "ann", Text: "x", LikeShards: shards,
+					Header: messages.Header{EventID: p.ID, Time: w.clock.now()}, PostID: p.ID, AuthorID: "ann", Content: messages.Content{Text: "x"}, LikeShards: shards,
 				})
 				var refused *messages.PermanentError
 				require.ErrorAs(t, err, &refused)
@@ -152,7 +152,7 @@ func TestAnEventWithValuesOutsideTheDomainIsRefused(t *testing.T) {
 	w.users("ann")
 	made := w.ids(1)[0]
 	_, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-		Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: "x", ImageURL: "no URL",
+		Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: "x", ImageURL: "no URL"},
 	})
 	require.ErrorAs(t, err, new(*messages.PermanentError))
 	w.checkCounts("ann")
@@ -164,7 +164,7 @@ func TestAWorkerThatCannotReadOrWriteAPostTriesAgain(t *testing.T) {
 	eachCallFails(t, func(w *world) { w.users("ann"); made = w.ids(1)[0] },
 		func(w *world) error {
 			_, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-				Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: "x",
+				Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: "x"},
 			})
 			return err
 		},

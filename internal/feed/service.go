@@ -86,7 +86,7 @@ type Service struct {
 
 // New returns a Service.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg.withDefaults(), access: cfg.Access, unwritten: unwritten{posts: map[string][]string{}}}
+	s := &Service{cfg: cfg.withDefaults(), access: cfg.Access, unwritten: unwritten{posts: map[string][]unwrittenPost{}}}
 	s.users = s.readUsers
 	if !s.access.Local { // a local table has no limit on the reads of one item
 		s.users = memory.Share(s.readUsers).Get

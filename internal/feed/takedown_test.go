@@ -21,7 +21,7 @@ import (
 func TestATakeDownDeletesThePostAndKeepsItsReason(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
-	made, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "forged shoes", Mentions: []string{"bob"}})
+	made, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "forged shoes", Mentions: []string{"bob"}}})
 	require.NoError(t, err)
 	w.published.take()
 	down, err := w.TakeDown(t.Context(), "moderation@clients", made.ID, "Forged <shoes>")
@@ -80,7 +80,7 @@ func TestWhatIsNoTakeDownChangesNothing(t *testing.T) {
 func TestAPostThatHasEndedIsNotTakenDown(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
-	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "story", ExpiresAt: w.clock.now().Add(time.Hour)})
+	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "story", ExpiresAt: w.clock.now().Add(time.Hour)}})
 	require.NoError(t, err)
 	w.clock.add(time.Hour)
 	for _, deleted := range []bool{false, true} {

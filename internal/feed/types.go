@@ -35,13 +35,16 @@ type Edge struct {
 // Relationship reports which of two users follows the other.
 type Relationship struct{ Following, FollowedBy, Friends bool }
 
-// PostInput is the input of a new post. All fields but Text are optional. Data is the JSON text of an
-// object.
+// Content is the part of a post that its author writes.
+type Content = messages.Content
+
+// Data is the JSON text of an object.
+type Data = messages.Data
+
+// PostInput is the input of a new post. All fields but Text are optional. ExpiresAt is in whole seconds.
 type PostInput struct {
-	Text, ImageURL, IdempotencyKey, Kind, Data string
-	Mentions                                   []string
-	// ExpiresAt is the end of the post, in whole seconds, or zero for a post without an end.
-	ExpiresAt time.Time
+	Content
+	IdempotencyKey string
 }
 
 // PostEdit is a change of a post. A nil field does not change. If Data is "", the edit removes the
@@ -51,9 +54,9 @@ type PostEdit struct{ Text, ImageURL, Data *string }
 // Post is a living post. EditedAt is zero if the post was never edited. ExpiresAt is zero if the post
 // has no end.
 type Post struct {
-	ID, AuthorID, Text, ImageURL, Kind, Data string
-	Mentions                                 []string
-	CreatedAt, EditedAt, ExpiresAt           time.Time
+	ID, AuthorID string
+	Content
+	CreatedAt, EditedAt time.Time
 }
 
 // PostRange is a range of time. Since is included, Until is excluded, and a zero time means no bound.
@@ -114,7 +117,7 @@ type HomeAuthor struct{ ID, Name, ImageURL string }
 
 // JSONBytes returns an upper bound of the size of the post in JSON.
 func (p Post) JSONBytes() int {
-	return page.FieldBytes + page.JSONBytes(p.Text) + page.JSONBytes(p.ImageURL) + customBytes(p.Kind, p.Data, p.Mentions)
+	return page.FieldBytes + page.JSONBytes(p.Text) + page.JSONBytes(p.ImageURL) + customBytes(p.Kind, string(p.Data), p.Mentions)
 }
 
 // JSONBytes returns an upper bound of the size of the comment in JSON.
@@ -140,7 +143,7 @@ func (i HomeItem) JSONBytes() int {
 const reactionBytes = messages.MaxReaction + 24
 
 func postOf(p schema.Post) Post {
-	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, Kind: p.Kind, Data: p.Data, Mentions: p.Mentions, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt, ExpiresAt: p.End}
+	return Post{ID: p.ID, AuthorID: p.Author, Content: p.Content, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
 }
 
 func commentOf(c schema.Comment) Comment {

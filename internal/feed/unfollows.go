@@ -2,6 +2,8 @@ package feed
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
@@ -45,7 +47,7 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 	if now.edge == nil {
 		return s.hideUnfollowed(ctx, follower, author, now)
 	}
-	now.use = s.useOf(follower, s.access.Now(), unitsOfUnfollow, now.counts)
+	now.use = s.useOf(follower, s.access.Now(), cost{own: unitsOfUnfollow, later: s.costOfNotices(1, 0)}, now.counts)
 	err = s.inTurn(ctx, now.use, func(u use) (err error) {
 		if err = s.refused(u); err == nil {
 			now.use = u
@@ -67,7 +69,7 @@ func (s *Service) hideUnfollowed(ctx context.Context, follower, author string, n
 	if err != nil || mark.Kind == schema.MarkUnfollowed {
 		return false, fault.Wrap("table", err)
 	}
-	if mark, err = s.unfollowed(ctx, follower, author); err != nil {
+	if mark, err = s.unfollowed(ctx, follower, author, now.mark); err != nil {
 		return false, err
 	}
 	err = s.access.TransactFollow(ctx, follower, author,
@@ -80,11 +82,21 @@ func (s *Service) hideUnfollowed(ctx context.Context, follower, author string, n
 // EndFollow ends a stored follow if ends returns true for the follow's edge, and reports whether it
 // ended the follow. The profiles may be removed.
 func (s *Service) EndFollow(ctx context.Context, follower, author string, ends func(schema.Edge) (bool, error)) (ended bool, err error) {
+	return s.endEdge(ctx, follower, author, false, ends)
+}
+
+// EndFollower is EndFollow for a removed author, whose notifications the removal deletes.
+func (s *Service) EndFollower(ctx context.Context, author, follower string, ends func(schema.Edge) (bool, error)) (ended bool, err error) {
+	return s.endEdge(ctx, follower, author, true, ends)
+}
+
+func (s *Service) endEdge(ctx context.Context, follower, author string, silent bool, ends func(schema.Edge) (bool, error)) (ended bool, err error) {
 	err = s.access.RetryChanged(func() (bool, error) {
 		now, err := s.readEdge(ctx, follower, author)
 		if err != nil || now.edge == nil {
 			return false, err
 		}
+		now.silent = silent
 		edge, err := schema.ParseEdge(*now.edge)
 		if err != nil {
 			return false, fault.Wrap("table", err)
@@ -98,6 +110,47 @@ func (s *Service) EndFollow(ctx context.Context, follower, author string, ends f
 	})
 	return ended, err
 }
+
+// formerFollows is the maximum number of follows of former lives that one call ends. formerFor is the age
+// of a life from which its removal has ended all of them, unless the queues stood still for a day.
+const (
+	formerFollows = 10
+	formerFor     = 24 * time.Hour
+)
+
+// endFormerFollows ends some follows of a user's former lives, and reports whether it ended one. The
+// removal of those lives has not reached them yet, and until then they fill the limit of the user's
+// present life. after is an id above all ids of the former lives.
+func (s *Service) endFormerFollows(ctx context.Context, user, after string) (ended bool, err error) {
+	if after == "" || s.access.Now().Sub(access.TimeOf(after)) > formerFor {
+		return false, nil
+	}
+	former := make([]schema.Edge, 0, formerFollows)
+	err = s.access.EachItem(ctx, table.Query{PK: schema.FollowingPK(user), Consistent: true}, func(it table.Item) error {
+		edge, err := schema.ParseEdge(it)
+		if err != nil || !isFormer(edge.Version(), after) {
+			return fault.Wrap("table", err)
+		}
+		if former = append(former, edge); len(former) == formerFollows {
+			return errEnoughFormer
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnoughFormer) {
+		return false, err
+	}
+	for _, edge := range former {
+		gone, err := s.EndFollow(ctx, user, edge.Other, func(now schema.Edge) (bool, error) { return isFormer(now.Version(), after), nil })
+		if err != nil {
+			return ended, err
+		}
+		ended = ended || gone
+	}
+	return ended, nil
+}
+
+// errEnoughFormer ends a walk over follows of former lives.
+var errEnoughFormer = errors.New("enough follows of former lives were found")
 
 // endFollow sends an unfollow's transaction. changed reports that another call has changed the follow
 // after the read of now.
@@ -113,11 +166,15 @@ func (s *Service) endFollow(ctx context.Context, follower, author string, now fo
 	return false, fault.Wrap("table", err)
 }
 
-// endOf returns the operations of an unfollow's transaction.
+// endOf returns the operations of an unfollow's transaction, after it has sent the event that takes the
+// follow's notification back.
 func (s *Service) endOf(ctx context.Context, follower, author string, now following) ([]table.TransactOp, error) {
-	mark, err := s.unfollowed(ctx, follower, author)
+	mark, err := s.unfollowed(ctx, follower, author, now.mark)
 	if err != nil {
 		return nil, err
+	}
+	if !now.silent {
+		s.noticeUnfollow(ctx, mark)
 	}
 	count := access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, -1)
 	now.use.countTo(count)
@@ -130,13 +187,13 @@ func (s *Service) endOf(ctx context.Context, follower, author string, now follow
 	}, nil
 }
 
-// unfollowed returns a new mark for an unfollow.
-func (s *Service) unfollowed(ctx context.Context, follower, author string) (schema.Mark, error) {
+// unfollowed returns a new mark for an unfollow, in place of the mark old.
+func (s *Service) unfollowed(ctx context.Context, follower, author string, old *table.Item) (schema.Mark, error) {
 	lives, err := s.access.Lives(ctx)
 	if err != nil {
 		return schema.Mark{}, err
 	}
-	version, err := s.access.IDs.New()
+	version, err := s.markVersion(old, "")
 	return schema.Mark{
 		User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version,
 		TTL: s.access.Now().Add(lives.Longest() + unfollowedSlack),

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,8 +24,7 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	}
 	err = s.access.RetryChanged(func() (changed bool, err error) {
 		made, err = s.putProfile(ctx, user, in)
-		_, changed = errors.AsType[*table.ConditionError](err)
-		return changed || access.ConditionFailed(err), err
+		return access.ConditionFailed(err), err
 	})
 	return made, err
 }
@@ -59,7 +57,10 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	} else if err := s.beginLife(&profile, note); err != nil {
 		return User{}, fmt.Errorf("feed: %w", err)
 	}
-	write := func(u use) error { return s.writeProfile(ctx, profile, same, note, u) }
+	write := func(u use) error {
+		defer s.cfg.Authors.forget(user) // also after an error: the write may have happened
+		return s.writeProfile(ctx, profile, same, note, u)
+	}
 	renamed := old == nil || in.Name != old.Name || in.ImageURL != old.ImageURL
 	if renamed {
 		// Versions count from the time, so this version is above the versions of a removed profile.
@@ -73,7 +74,6 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	if err != nil {
 		return User{}, err
 	}
-	s.cfg.Authors.forget(user)
 	made := userOf(profile, counts)
 	profile.Data = "" // homes do not show the data
 	s.access.Recent.Keep(profile.Item())
@@ -83,15 +83,15 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 // rename changes a name or an image, unless the user's hour is used up. rename sends the event before
 // the change, so that no crash loses the event (docs/decisions/0037).
 func (s *Service) rename(ctx context.Context, profile schema.Profile, counts schema.Counts, item *table.Item, write func(use) error) error {
-	u := s.useOf(profile.User, s.access.Now(), unitsOfRename, item)
+	u := s.useOf(profile.User, s.access.Now(), cost{own: unitsOfRename}, item)
 	if err := s.refused(u); err != nil {
 		return err
 	}
-	rewritten, err := s.rewritten(ctx, profile.User, counts)
+	of, err := s.rewritten(ctx, profile.User, counts)
 	if err != nil {
 		return err
 	}
-	u.units += rewritten
+	u.units = of.own + of.later
 	err = s.inTurn(ctx, u, func(u use) error {
 		if err := s.refused(u); err != nil {
 			return err
@@ -102,7 +102,7 @@ func (s *Service) rename(ctx context.Context, profile schema.Profile, counts sch
 		return write(u)
 	})
 	if err == nil {
-		access.Cause(ctx, rewritten)
+		access.Cause(ctx, of.later)
 	}
 	return err
 }
@@ -110,22 +110,21 @@ func (s *Service) rename(ctx context.Context, profile schema.Profile, counts sch
 // mostCounted is the number of posts that rewritten reads: one page.
 const mostCounted = 1000
 
-// rewritten returns the units that a worker needs for the bylines of a user's posts: one for each
-// rewritten post, and one for each KB of these posts. If the posts exceed one page, rewritten counts
-// all posts of the user, each with the mean size of the posts of that page.
-func (s *Service) rewritten(ctx context.Context, user string, counts schema.Counts) (units int64, err error) {
+// rewritten returns the cost of a rename, whose worker rewrites the bylines of the user's posts. If the posts exceed one page, rewritten
+// counts all posts of the user, each with the mean size of the posts of that page.
+func (s *Service) rewritten(ctx context.Context, user string, counts schema.Counts) (of cost, err error) {
 	oldest := id.Floor(s.access.Now().Add(-2 * schema.BylineShown)) // as the worker
 	for page, err := range s.access.Store.Query(ctx, table.Query{PK: schema.PostsPK(user), Low: schema.PostSK(oldest), PageSize: mostCounted, Project: []string{}}) {
 		if err != nil {
-			return 0, fault.Wrap("table", err)
+			return of, fault.Wrap("table", err)
 		}
 		posts, kilobytes := int64(len(page.Items)), int64(8*page.Units.Read) // half a unit is 4 KB
 		if all := counts.Posts; page.More && posts > 0 && all > posts {
 			posts, kilobytes = all, kilobytes*all/posts
 		}
-		return posts + kilobytes, nil
+		return costOfRename(posts, kilobytes), nil
 	}
-	return 0, nil
+	return costOfRename(0, 0), nil
 }
 
 // sameProfile holds for a profile with the version v. Two different names never have the same version,

@@ -127,16 +127,16 @@ func TestNamesAndURLsThatDeceiveAreRefusedEverywhere(t *testing.T) {
 		wantKind(t, w.ImportUser(t.Context(), "new", in, longAgo), fault.Invalid)
 		assert.Len(t, in.Check(), 1, "%+q", in)
 	}
-	_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "a", ImageURL: url})
+	_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "a", ImageURL: url}})
 	wantKind(t, err, fault.Invalid)
 	_, err = w.EditPost(t.Context(), "ann", post.ID, feed.PostEdit{ImageURL: &url})
 	wantKind(t, err, fault.Invalid)
-	_, err = w.ImportPost(t.Context(), schema.Post{ID: id.Floor(longAgo), Author: "ann", Text: "old", ImageURL: url})
+	_, err = w.ImportPost(t.Context(), schema.Post{ID: id.Floor(longAgo), Author: "ann", Content: schema.Content{Text: "old", ImageURL: url}})
 	wantKind(t, err, fault.Invalid)
 	made := w.ids(1)[0]
-	_, err = w.EnsurePost(t.Context(), &messages.PostCreated{Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Text: "a", ImageURL: url})
+	_, err = w.EnsurePost(t.Context(), &messages.PostCreated{Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: "a", ImageURL: url}})
 	require.ErrorAs(t, err, new(*messages.PermanentError))
-	assert.Empty(t, feed.PostInput{Text: "a\x00\u202e\n"}.Check(), "a post is in a block of its own")
+	assert.Empty(t, feed.PostInput{Content: feed.Content{Text: "a\x00\u202e\n"}}.Check(), "a post is in a block of its own")
 }
 
 func TestValuesOutsideTheDomainAreNamed(t *testing.T) {
@@ -168,12 +168,12 @@ func TestValuesOutsideTheDomainAreNamed(t *testing.T) {
 		"image URL of a script":   {profile(feed.ProfileInput{Name: "a", ImageURL: "javascript:alert(1)"}), []string{"image_url"}},
 		"relative image URL":      {profile(feed.ProfileInput{Name: "a", ImageURL: "/a.png"}), []string{"image_url"}},
 		"name is not UTF-8":       {profile(feed.ProfileInput{Name: "\xff"}), []string{"name"}},
-		"longest text":            {post(feed.PostInput{Text: long(5000), IdempotencyKey: strings.Repeat("~", 255)}), nil},
+		"longest text":            {post(feed.PostInput{Content: feed.Content{Text: long(5000)}, IdempotencyKey: strings.Repeat("~", 255)}), nil},
 		"no text":                 {post(feed.PostInput{}), []string{"text"}},
-		"text too long":           {post(feed.PostInput{Text: long(5001), ImageURL: "x"}), []string{"text", "image_url"}},
-		"key too long":            {post(feed.PostInput{Text: "a", IdempotencyKey: strings.Repeat("k", 256)}), []string{"Idempotency-Key"}},
-		"key with a blank":        {post(feed.PostInput{Text: "a", IdempotencyKey: "a b"}), []string{"Idempotency-Key"}},
-		"key that is not ASCII":   {post(feed.PostInput{Text: "a", IdempotencyKey: "é"}), []string{"Idempotency-Key"}},
+		"text too long":           {post(feed.PostInput{Content: feed.Content{Text: long(5001), ImageURL: "x"}}), []string{"text", "image_url"}},
+		"key too long":            {post(feed.PostInput{Content: feed.Content{Text: "a"}, IdempotencyKey: strings.Repeat("k", 256)}), []string{"Idempotency-Key"}},
+		"key with a blank":        {post(feed.PostInput{Content: feed.Content{Text: "a"}, IdempotencyKey: "a b"}), []string{"Idempotency-Key"}},
+		"key that is not ASCII":   {post(feed.PostInput{Content: feed.Content{Text: "a"}, IdempotencyKey: "é"}), []string{"Idempotency-Key"}},
 		"edit of nothing":         {edit(feed.PostEdit{}), []string{"text"}},
 		"edit to no text":         {edit(feed.PostEdit{Text: text("")}), []string{"text"}},
 		"edit to a bad image":     {edit(feed.PostEdit{ImageURL: text("x")}), []string{"image_url"}},
@@ -231,7 +231,10 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 		"unfollowing someone not followed":  {func() error { return w.Unfollow(ctx, "ann", "bob") }, 0},
 		"following without a profile":       {func() error { return w.Follow(ctx, "nobody", "ann") }, fault.ProfileMissing},
 		"unfollowing without a profile":     {func() error { return w.Unfollow(ctx, "nobody", "ann") }, fault.ProfileMissing},
-		"posting without a profile":         {func() error { _, err := w.CreatePost(ctx, "nobody", feed.PostInput{Text: "x"}); return err }, fault.ProfileMissing},
+		"posting without a profile": {func() error {
+			_, err := w.CreatePost(ctx, "nobody", feed.PostInput{Content: feed.Content{Text: "x"}})
+			return err
+		}, fault.ProfileMissing},
 		"commenting without a profile":      {func() error { _, err := w.CreateComment(ctx, "nobody", s.post.ID, "x"); return err }, fault.ProfileMissing},
 		"editing without a profile":         {func() error { _, err := w.EditPost(ctx, "nobody", s.post.ID, feed.PostEdit{Text: &text}); return err }, fault.ProfileMissing},
 		"deleting without a profile":        {func() error { return w.DeletePost(ctx, "nobody", s.post.ID) }, fault.ProfileMissing},

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -29,6 +28,9 @@ type checks []fault.FieldError
 func (c *checks) refuse(field, format string, args ...any) {
 	*c = append(*c, fault.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
 }
+
+// add is refuse for a detail without arguments.
+func (c *checks) add(field, detail string) { c.refuse(field, "%s", detail) }
 
 func (c *checks) text(field, value string, least, most int) {
 	if !utf8.ValidString(value) {
@@ -59,14 +61,7 @@ func (c *checks) imageURL(value string) {
 
 // data checks custom data, and returns its compact form.
 func (c *checks) data(text string, most int) string {
-	if text == "" {
-		return ""
-	}
-	compact, place, fault := messages.CompactData([]byte(text), most)
-	if fault != "" {
-		c.refuse(strings.TrimSuffix("data."+place, "."), "%s", fault)
-	}
-	return compact
+	return string(messages.CheckData(messages.Data(text), most, c.add))
 }
 
 // These constants bound the life of a post when the API accepts the post.
@@ -83,28 +78,12 @@ func (s *Service) endFault(p schema.Post) error {
 	if at := access.TimeOf(p.ID); at.After(soonest) {
 		soonest = at
 	}
-	if p.End.IsZero() || p.End.After(soonest) && p.End.Sub(now) <= mostLife {
+	if p.ExpiresAt.IsZero() || p.ExpiresAt.After(soonest) && p.ExpiresAt.Sub(now) <= mostLife {
 		return nil
 	}
 	var c checks
-	c.refuse("expires_at", "is %s: it must be 60 seconds to 366 days ahead", p.End.Format(time.RFC3339))
+	c.refuse("expires_at", "is %s: it must be 60 seconds to 366 days ahead", p.ExpiresAt.Format(time.RFC3339))
 	return c.err()
-}
-
-func (c *checks) kind(kind string) {
-	if kind != "" && !messages.ValidKind(kind) {
-		c.refuse("kind", `is not a lower-case letter and up to %d lower-case letters, digits, or characters of "_.-"`, messages.MaxKind-1)
-	}
-}
-
-func (c *checks) mentions(users []string) {
-	if len(users) > messages.MaxMentions {
-		c.refuse("mentions", "has %d users: it may have %d", len(users), messages.MaxMentions)
-		return
-	}
-	for place, detail := range messages.MentionFaults(users) {
-		c.refuse(fmt.Sprintf("mentions[%d]", place), "%s", detail)
-	}
 }
 
 func (c *checks) idempotencyKey(value string) {
@@ -146,10 +125,8 @@ func (in *PostInput) validate() error {
 	c.text("text", in.Text, 1, maxText)
 	c.imageURL(in.ImageURL)
 	c.idempotencyKey(in.IdempotencyKey)
-	c.kind(in.Kind)
 	in.ExpiresAt = in.ExpiresAt.UTC().Truncate(time.Second)
-	in.Data = c.data(in.Data, messages.MaxPostData)
-	c.mentions(in.Mentions)
+	in.Data = in.Content.Check(c.add)
 	return c.err()
 }
 
@@ -176,6 +153,6 @@ func (in *CommentInput) validate() error {
 	var c checks
 	c.text("text", in.Text, 1, maxText)
 	in.Data = c.data(in.Data, messages.MaxSmallData)
-	c.mentions(in.Mentions)
+	messages.CheckMentions(in.Mentions, c.add)
 	return c.err()
 }

@@ -18,6 +18,7 @@ import (
 // A follower has at each restore point what Pebble's own replay of the bytes has, and both have a state of
 // the model: from a base that was made under way, over restarts of the primary with and without power.
 func TestAFollowerIsThePrimaryAtEachRestorePoint(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		defer w.stop()

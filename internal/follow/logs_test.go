@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -18,6 +19,7 @@ import (
 // Pebble may sync the first blocks of a record before it writes the last one. The archive may have these
 // blocks, so the logs end behind them.
 func TestTheEndOfALogIsBehindAPartOfARecord(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	large := options(mem)
 	large.MemTableSize = 1 << 20
@@ -65,20 +67,24 @@ func logOf(t *testing.T, mem *vfs.MemFS, number uint64) []byte {
 
 // A store that has its first log has all of its logs. A store that Pebble opened again has removed a log.
 func TestTheOldestLogOfAStore(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	for _, first := range []bool{true, false} {
 		db, err := pebble.Open("store", options(mem))
 		require.NoError(t, err)
 		require.NoError(t, db.Set([]byte("key"), []byte("value"), pebble.Sync))
-		at, err := follow.First(mem, "store")
-		require.NoError(t, err)
-		assert.Equalf(t, first, at == stream.Place{}, "%v", at)
-		assert.Zero(t, at.Offset)
+		require.EventuallyWithT(t, func(t *assert.CollectT) { // Pebble removes a log that it has applied beside its start
+			at, err := follow.First(mem, "store")
+			require.NoError(t, err)
+			assert.Equalf(t, first, at == stream.Place{}, "%v", at)
+			assert.Zero(t, at.Offset)
+		}, time.Minute, time.Millisecond)
 		require.NoError(t, db.Close())
 	}
 }
 
 func TestADirectoryWithoutLogsEndsNowhere(t *testing.T) {
+	t.Parallel()
 	for _, place := range []func(vfs.FS, string) (stream.Place, error){follow.End, follow.First} {
 		mem := vfs.NewMem()
 		at, err := place(mem, "missing")

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
+	"fanfare/internal/disk"
 	"fanfare/internal/stream"
 )
 
@@ -22,8 +23,16 @@ func (s Stores) dirs() map[stream.Store]string {
 	return map[stream.Store]string{stream.Queue: s.Queue, stream.Table: s.Table}
 }
 
-// End returns where the logs of the stores end.
-func (s Stores) End() (stream.Position, error) { return s.each(End) }
+// End returns where the logs of the stores end. It comes before everything that reads or hands on the logs, so it refuses a log that lacks a byte:
+// the receiver's copy of such a log stays wrong when the operator has brought the file back.
+func (s Stores) End() (stream.Position, error) {
+	for _, dir := range s.dirs() {
+		if err := disk.CompareLogs(s.FS, dir); err != nil {
+			return stream.Position{}, err
+		}
+	}
+	return s.each(End)
+}
 
 // First returns where the logs of the stores begin.
 func (s Stores) First() (stream.Position, error) { return s.each(First) }

@@ -76,6 +76,7 @@ func set(t *testing.T, db *pebble.DB, key string) {
 
 // S6: a follower stops before a batch of which it does not know all effects, or whose effect is in no log.
 func TestABatchThatTheLogDoesNotHoldIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, work := range map[string]func(db *pebble.DB, mem *vfs.MemFS) error{
 		"a merge":           func(db *pebble.DB, _ *vfs.MemFS) error { return db.Merge([]byte("a"), nil, pebble.Sync) },
 		"a range":           func(db *pebble.DB, _ *vfs.MemFS) error { return db.DeleteRange([]byte("a"), []byte("b"), pebble.Sync) },
@@ -105,6 +106,7 @@ func TestABatchThatTheLogDoesNotHoldIsRefused(t *testing.T) {
 
 // S3: nothing is applied behind the safe point.
 func TestNothingIsAppliedBehindTheSafePoint(t *testing.T) {
+	t.Parallel()
 	frames := recorded(t, func(db *pebble.DB, _ *vfs.MemFS) {
 		set(t, db, "a")
 		set(t, db, "b")
@@ -129,6 +131,7 @@ func TestNothingIsAppliedBehindTheSafePoint(t *testing.T) {
 }
 
 func TestAMissingFrameIsNoticed(t *testing.T) {
+	t.Parallel()
 	frames := recorded(t, func(db *pebble.DB, _ *vfs.MemFS) {
 		set(t, db, "a")
 		set(t, db, "b")
@@ -145,6 +148,7 @@ func TestAMissingFrameIsNoticed(t *testing.T) {
 
 // Frames that a receiver has twice change nothing.
 func TestRepeatedFramesChangeNothing(t *testing.T) {
+	t.Parallel()
 	frames := recorded(t, func(db *pebble.DB, _ *vfs.MemFS) {
 		set(t, db, "a")
 		set(t, db, "b")
@@ -159,6 +163,7 @@ func TestRepeatedFramesChangeNothing(t *testing.T) {
 }
 
 func TestADamagedLogIsNoticed(t *testing.T) {
+	t.Parallel()
 	frames := recorded(t, func(db *pebble.DB, _ *vfs.MemFS) {
 		for range 50 {
 			set(t, db, string(make([]byte, 1000)))
@@ -179,6 +184,7 @@ func TestADamagedLogIsNoticed(t *testing.T) {
 // After a crash the writer has less than it sent. Bytes behind the safe point are forgotten, and a writer that lacks
 // what was safe is refused.
 func TestACutTakesBackWhatWasNotSafe(t *testing.T) {
+	t.Parallel()
 	frames := recorded(t, func(db *pebble.DB, _ *vfs.MemFS) {
 		set(t, db, "a")
 		set(t, db, "b")
@@ -216,6 +222,7 @@ func TestACutTakesBackWhatWasNotSafe(t *testing.T) {
 
 // A log that is gone cannot be handed on.
 func TestLogsThatAreGoneAreMissing(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("table", 0o700))
 	for _, err := range follow.Logs(mem, "table", stream.Table, stream.Place{Log: 3}, 0) {

@@ -151,7 +151,7 @@ func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
 		w.profile(t, "ann")
 		w.profile(t, "ben")
 		for range 100 {
-			_, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
+			_, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: strings.Repeat("😀", 5000)}})
 			require.NoError(t, err)
 		}
 		network := w.serve(t)
@@ -247,7 +247,7 @@ func TestTheAnswerOfAWriteFindsRoom(t *testing.T) {
 // largePost makes a post of ann whose text has 20,000 bytes.
 func (w *world) largePost(t *testing.T) string {
 	t.Helper()
-	post, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
+	post, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: strings.Repeat("😀", 5000)}})
 	require.NoError(t, err)
 	return post.ID
 }

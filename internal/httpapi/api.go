@@ -20,9 +20,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
+	"fanfare/client"
 	"fanfare/internal/feed/home"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -79,8 +81,10 @@ type Config struct {
 	Tokens TokenIssuer
 	// OwnHost refuses requests whose Host is neither this machine nor one of Hosts.
 	OwnHost bool
-	Hosts   []string
-	Health  *admin.Health
+	// Direct refuses requests that came through a proxy.
+	Direct bool
+	Hosts  []string
+	Health *admin.Health
 	// RateLimit is the number of requests that a user may make in a second; 0 is no limit.
 	RateLimit int
 	// ServiceRateLimit is the limit of a service that acts for users. A request counts against the
@@ -121,6 +125,7 @@ type API struct {
 	verifier   auth.Verifier
 	tokens     TokenIssuer
 	ownHost    bool
+	direct     bool
 	hosts      []string
 	limiter    *limiter
 	// services limits the requests of services that act for users, and scopes are the scopes of such
@@ -149,7 +154,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
 	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
-		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, notices: cfg.Notices, deliveries: cfg.Deliveries, removals: cfg.Removals, export: cfg.Export, exports: newExports(), verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost, hosts: cfg.Hosts,
+		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, notices: cfg.Notices, deliveries: cfg.Deliveries, removals: cfg.Removals, export: cfg.Export, exports: newExports(), verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost, direct: cfg.Direct, hosts: cfg.Hosts,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
 		origins: NewOrigins(cfg.Origins, cfg.PageHeaders), work: newAdmission(cfg.Limits),
@@ -215,6 +220,7 @@ func humaConfig() huma.Config {
 	cfg.CreateHooks = nil
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
 	cfg.Formats = map[string]huma.Format{"application/json": format, "json": format}
+	cfg.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[Data]())
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The claim sub is the user id, unless the service names another one. " +
 			"A token with the scope fanfare:act, unless the service names another one, is a service's: it may name a user in the header Fanfare-User."},
@@ -264,32 +270,26 @@ func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 
 // TokenRequest is the request for a dev token.
 type TokenRequest struct {
-	UserID string `json:"user_id" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"The user that the token stands for." example:"alice"`
+	UserID userID `json:"user_id" doc:"The user that the token stands for." example:"alice"`
 	TTL    int64  `json:"ttl_s,omitempty" minimum:"1" maximum:"2592000" default:"86400" doc:"The life of the token in seconds."`
 	Scope  string `json:"scope,omitempty" enum:"fanfare:act,fanfare:act fanfare:delete" doc:"Makes it a token of a service, which acts for the user in the header Fanfare-User, and with fanfare:delete deletes such a user, too."`
-}
-
-// Token is a dev token.
-type Token struct {
-	Token     string    `json:"token"`
-	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // registerTokens adds the call that issues a dev token to anybody.
 func (a *API) registerTokens() {
 	type tokenIn struct{ Body TokenRequest }
-	type tokenOut struct{ Body Token }
+	type tokenOut struct{ Body client.DevToken }
 	op := operation(route{http.MethodPost, "/v1/dev/token", "issue-dev-token", "Development",
 		"Get a token for any user (only with FANFARE_AUTH=dev)"}, http.StatusOK)
 	op.Security = []map[string][]string{{}} // no scheme is required
 	op.Middlewares = huma.Middlewares{requireJSON}
 	op.Errors = []int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	register(a, op, func(_ context.Context, in *tokenIn) (*tokenOut, error) {
-		token, expires, err := a.tokens.Issue(in.Body.UserID, time.Duration(in.Body.TTL)*time.Second, strings.Fields(in.Body.Scope)...)
+		token, expires, err := a.tokens.Issue(string(in.Body.UserID), time.Duration(in.Body.TTL)*time.Second, strings.Fields(in.Body.Scope)...)
 		if err != nil {
 			return nil, errors.Join(errors.New("issue a dev token"), err)
 		}
-		return &tokenOut{Token{token, expires.UTC()}}, nil
+		return &tokenOut{client.DevToken{Token: token, ExpiresAt: expires.UTC()}}, nil
 	})
 }
 

@@ -3,19 +3,15 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"time"
 
+	"fanfare/client"
 	"fanfare/internal/feed"
 	"fanfare/internal/page"
 )
 
-// Bookmark is a post that the caller keeps.
-type Bookmark struct {
-	PostID       string    `json:"post_id"`
-	BookmarkedAt time.Time `json:"bookmarked_at"`
+func toBookmark(b feed.Bookmarked) client.Bookmark {
+	return client.Bookmark{PostID: b.PostID, BookmarkedAt: b.BookmarkedAt.UTC()}
 }
-
-func toBookmark(b feed.Bookmarked) Bookmark { return Bookmark{b.PostID, b.BookmarkedAt.UTC()} }
 
 // registerBookmarks adds the calls for posts that users keep for themselves.
 func (a *API) registerBookmarks() {
@@ -23,25 +19,25 @@ func (a *API) registerBookmarks() {
 	put := operation(route{http.MethodPut, path, "bookmark", tag, "Bookmark a post"}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
 	put.Description = "Nobody else sees a bookmark. A post that has one keeps its place in the list. You may have 1,000 bookmarks: one more is 409 of type bookmark-limit. " + refusesBlocked
 	register(a, put, func(ctx context.Context, in *PostPath) (*empty, error) {
-		return nil, a.feed.Bookmark(ctx, userOf(ctx), in.ID)
+		return nil, a.feed.Bookmark(ctx, userOf(ctx), string(in.ID))
 	})
 
 	register(a, operation(route{http.MethodDelete, path, "unbookmark", tag, "End a bookmark, also of a deleted post"}, http.StatusNoContent, http.StatusConflict),
 		func(ctx context.Context, in *PostPath) (*empty, error) {
-			return nil, a.feed.Unbookmark(ctx, userOf(ctx), in.ID)
+			return nil, a.feed.Unbookmark(ctx, userOf(ctx), string(in.ID))
 		})
 
-	type bookmarkOut struct{ Body Bookmark }
+	type bookmarkOut struct{ Body client.Bookmark }
 	register(a, operation(route{http.MethodGet, path, "get-bookmark", tag, "Get your bookmark of a post"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*bookmarkOut, error) {
-			return converted(func(b feed.Bookmarked) *bookmarkOut { return &bookmarkOut{toBookmark(b)} })(a.feed.BookmarkOf(ctx, userOf(ctx), in.ID))
+			return converted(func(b feed.Bookmarked) *bookmarkOut { return &bookmarkOut{toBookmark(b)} })(a.feed.BookmarkOf(ctx, userOf(ctx), string(in.ID)))
 		})
 
 	type listIn struct {
 		Page
 		Views
 	}
-	list := either[List[Bookmark], List[PostView]](a, operation(route{http.MethodGet, "/v1/me/bookmarks", "list-bookmarks", tag, "List your bookmarks, the newest bookmark first"}, http.StatusOK))
+	list := either[List[client.Bookmark], List[client.PostView]](a, operation(route{http.MethodGet, "/v1/me/bookmarks", "list-bookmarks", tag, "List your bookmarks, the newest bookmark first"}, http.StatusOK))
 	list.Description = "It leaves out deleted posts, and posts of a user while there is a block between the two of you."
 	register(a, list, func(ctx context.Context, in *listIn) (*anyOut, error) {
 		if in.wanted() {
@@ -49,6 +45,6 @@ func (a *API) registerBookmarks() {
 			return anyOf(toPostViews, views, err)
 		}
 		bookmarks, err := a.feed.Bookmarks(ctx, userOf(ctx), in.request())
-		return anyOf(func(l page.List[feed.Bookmarked]) List[Bookmark] { return toList(toBookmark, l) }, bookmarks, err)
+		return anyOf(func(l page.List[feed.Bookmarked]) List[client.Bookmark] { return toList(toBookmark, l) }, bookmarks, err)
 	})
 }

@@ -19,9 +19,6 @@ import (
 // userHeader is the header that names the user for whom a service calls.
 const userHeader = "Fanfare-User"
 
-// userPattern is the pattern of a user id in the document.
-const userPattern = `^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$`
-
 // caller is the user or service that sent a request.
 type caller struct {
 	// user is the user whose rights the request has, "" for a service that acts for no user.

@@ -137,7 +137,7 @@ func TestOnlyAServiceWithBothScopesTakesAPostDown(t *testing.T) {
 		c.Log, c.RateLimit, c.ServiceRateLimit, c.Now = zap.New(core), 1, 2, func() time.Time { return time.Unix(1e9, 0) }
 	})
 	w.profile(t, "ann")
-	p, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: "secret text"})
+	p, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "secret text"}})
 	require.NoError(t, err)
 	path, body := "/v1/posts/"+p.ID+"/takedown", `{"reason":"secret reason"}`
 	token := func(subject string, scopes ...string) string {
@@ -256,7 +256,7 @@ func TestAnswersThatAServiceDoesNotReadCountAsItsOwn(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{ServiceUnread: 1 << 20, UserUnread: 4 << 20} })
 		w.profile(t, "ann")
 		for range 12 {
-			_, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
+			_, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: strings.Repeat("😀", 5000)}})
 			require.NoError(t, err)
 		}
 		network := w.serve(t)

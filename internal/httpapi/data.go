@@ -6,16 +6,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Data is custom data: a JSON object, as the domain keeps it.
+// Data is custom data in a request: a JSON object, as the domain keeps it. Answers have a json.RawMessage, whose schema is
+// the schema of Data.
 type Data json.RawMessage
 
 // Schema implements huma.SchemaProvider.
 func (Data) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Description: dataDoc, Examples: []any{map[string]any{"photos": 2}}}
 }
-
-// MarshalJSON implements json.Marshaler.
-func (d Data) MarshalJSON() ([]byte, error) { return d, nil }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (d *Data) UnmarshalJSON(text []byte) error { return (*json.RawMessage)(d).UnmarshalJSON(text) }

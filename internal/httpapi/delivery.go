@@ -29,7 +29,7 @@ func (a *API) registerDelivery() {
 	type deliveryOut struct{ Body Delivery }
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/delivery", "get-delivery", "Posts", "Get the progress of your post's delivery, also after you deleted the post"}, http.StatusOK, http.StatusForbidden, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*deliveryOut, error) {
-			d, err := a.deliveries.Delivery(ctx, userOf(ctx), in.ID)
+			d, err := a.deliveries.Delivery(ctx, userOf(ctx), string(in.ID))
 			if err != nil {
 				return nil, err
 			}

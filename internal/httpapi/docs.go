@@ -91,7 +91,7 @@ func (a *API) registerConsole(console Pages, operations http.Handler) {
 		return
 	}
 	for _, pattern := range []string{
-		"GET /metrics", "GET /admin/dead-letters/{topic}", "POST /admin/dead-letters/{topic}/redrive", "POST /admin/dead-letters/{topic}/drop",
+		"GET /metrics", "GET /admin/dead-letters/{topic}", "POST /admin/dead-letters/{topic}/redrive", // a drop cannot be undone: only the admin address has it
 		"GET /admin/explain/{user}", "GET /admin/delivery/{post}",
 	} {
 		a.mux.Handle(pattern, operations)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"fanfare/internal/id"
 )
 
 // samples has an example in Go for each call, by package client. An example follows a line
@@ -19,8 +21,8 @@ var samples string
 func complete(doc *huma.OpenAPI) error {
 	source := map[string]string{}
 	for _, sample := range strings.Split(samples, "# ")[1:] {
-		id, text, _ := strings.Cut(sample, "\n")
-		source[id] = text
+		call, text, _ := strings.Cut(sample, "\n")
+		source[call] = text
 	}
 	doc.Components.Headers = map[string]*huma.Header{
 		"X-Request-Id":     {Description: "The id of the request in the server's log: the client's own, or a new one.", Schema: &huma.Schema{Type: huma.TypeString}},
@@ -29,7 +31,7 @@ func complete(doc *huma.OpenAPI) error {
 	}
 	doc.Components.Parameters = map[string]*huma.Param{userHeader: {
 		Name: userHeader, In: "header", Description: "The user of a service's call: only with a token that has the scope for it. The call then has the rights of this user.",
-		Schema: &huma.Schema{Type: huma.TypeString, Pattern: userPattern, Examples: []any{"alice"}},
+		Schema: &huma.Schema{Type: huma.TypeString, Pattern: id.UserPattern, Examples: []any{"alice"}},
 	}}
 	byStatus := map[string]string{"401": "WWW-Authenticate", "429": "Retry-After", "503": "Retry-After"}
 	for _, item := range doc.Paths {

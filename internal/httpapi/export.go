@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -27,12 +28,19 @@ const (
 	maxExports = 32
 	// exportAgain is the time after which a user with a running export may ask for another export.
 	exportAgain = 30 * time.Second
+	// A user may begin exportBurst exports at once, for example after interruptions, and one more in each exportEach.
+	exportEach  = 10 * time.Minute
+	exportBurst = 3
+	// mostExported bounds the memory of users who had exports (I9).
+	mostExported = 10_000
 )
 
 // exports holds the running exports, at most one for each user.
 type exports struct {
 	mu    sync.Mutex
 	users map[string]struct{}
+	// rested has, by user, the time at which the user may begin exportBurst exports again.
+	rested map[string]time.Time
 	// stopping ends when the process does.
 	stopping context.Context //nolint:containedctx // it belongs to the process
 	stop     context.CancelFunc
@@ -40,17 +48,21 @@ type exports struct {
 
 func newExports() *exports {
 	ctx, stop := context.WithCancel(context.Background())
-	return &exports{users: map[string]struct{}{}, stopping: ctx, stop: stop}
+	return &exports{users: map[string]struct{}{}, rested: map[string]time.Time{}, stopping: ctx, stop: stop}
 }
 
 // begin returns nil if user may have an export now. Then the caller must call end.
-func (e *exports) begin(user string) *Problem {
+func (e *exports) begin(user string, now time.Time) *Problem {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	rests := e.rested[user].Add(-(exportBurst - 1) * exportEach).Sub(now)
 	switch _, exporting := e.users[user]; {
 	case exporting:
 		return newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
 			"an export of yours is under way: take it to its end, or close it, and try again").retryAfter(exportAgain)
+	case rests > 0:
+		return newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
+			fmt.Sprintf("you had %d exports lately: take the next one later", exportBurst)).retryAfter(rests)
 	case len(e.users) >= maxExports, e.stopping.Err() != nil:
 		return busy()
 	}
@@ -64,12 +76,24 @@ func (e *exports) end(user string) {
 	delete(e.users, user)
 }
 
+// sends notes that an export of user sends its records.
+func (e *exports) sends(user string, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rested := e.rested[user]
+	if rested.Before(now) {
+		rested = now
+	}
+	maps.DeleteFunc(e.rested, func(other string, at time.Time) bool { return !at.After(now) || len(e.rested) >= mostExported })
+	e.rested[user] = rested.Add(exportEach)
+}
+
 const exportType = "application/x-ndjson"
 
 func (a *API) registerExport() {
 	op := operation(route{http.MethodGet, "/v1/me/export", "export-me", "Users", "Receive all that is yours, as lines of JSON"}, http.StatusOK, http.StatusConflict)
 	op.Description = "Your profile, follows in both directions, mutes, blocks, read markers, bookmarks, posts, comments, and your reactions where the server has their index: the lines of `fanfare export --user`. It is no snapshot. " +
-		"Only for your own token: a service that acts for you gets 403. One export of yours is under way at a time. It counts as requests by the units that it reads, and waits where they are more than your rate allows."
+		"Only for your own token: a service that acts for you gets 403. One export of yours is under way at a time, and you get three at once and one more each ten minutes. It counts as requests by the units that it reads, and waits where they are more than your rate allows."
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "One record a line, each with a `type`. The last line has the type `end` and the number of the lines before it. An export without it is not whole: an error, or the end of your token, cuts the connection.",
 		Content: map[string]*huma.MediaType{exportType: {
@@ -88,7 +112,7 @@ func (a *API) registerExport() {
 			}
 			return nil, err
 		}
-		if p := a.exports.begin(who.user); p != nil {
+		if p := a.exports.begin(who.user, a.now()); p != nil {
 			return nil, p
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {
@@ -111,6 +135,7 @@ func (a *API) sendExport(w http.ResponseWriter, r *http.Request, who caller) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
+	a.exports.sends(who.user, a.now())
 	// Otherwise the server would treat the read deadline of the request as the end of the client.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // only a test has a connection without deadlines
 	ctx, cost := access.WithCost(r.Context())

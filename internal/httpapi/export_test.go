@@ -118,6 +118,33 @@ func TestExportsUnderWayAreBounded(t *testing.T) {
 	})
 }
 
+// A user has three exports at once, and then one in ten minutes. A client that was interrupted may try again.
+func TestExportsOfAUserAreBoundedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, exporting(1, nothing))
+		w.profile(t, "ann")
+		w.profile(t, "ben")
+		exports := func(user string) (n int) {
+			for range 100 {
+				if w.call(t, user, "GET", "/v1/me/export", "").Code == 200 {
+					n++
+				}
+				assert.Equal(t, 200, w.call(t, user, "HEAD", "/v1/me", "").Code, "nothing else waits")
+			}
+			return n
+		}
+		assert.Equal(t, 3, exports("ann"))
+		res := w.call(t, "ann", "GET", "/v1/me/export", "")
+		assert.Contains(t, problem(t, res, 429, "rate-limited").Detail, "lately")
+		assert.Equal(t, "600", res.Header().Get("Retry-After"))
+		assert.Equal(t, 3, exports("ben"))
+		<-time.After(10 * time.Minute)
+		assert.Equal(t, 1, exports("ann"))
+		<-time.After(time.Hour)
+		assert.Equal(t, 3, exports("ann"))
+	})
+}
+
 // An export that fails before its end has no last line, and its connection is cut. An export that fails
 // before its first byte is a problem.
 func TestAnExportThatEndsEarlyShowsIt(t *testing.T) {

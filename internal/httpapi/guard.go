@@ -147,9 +147,8 @@ func knownMethod(method string) string {
 // Problems. A path that is not clean is not found: /v1/users//posts must not become the
 // user "posts".
 func (a *API) route(w http.ResponseWriter, r *http.Request) {
-	if a.ownHost && !admin.IsOwnHost(r.Host, a.hosts...) {
-		newProblem(http.StatusMisdirectedRequest, typeMisdirected, "Misdirected request",
-			"with dev tokens any page could use a name of its own for this server: use localhost or an IP address, or add the name to FANFARE_DEV_AUTH_HOSTS").write(w)
+	if why := a.misdirected(r); why != "" {
+		newProblem(http.StatusMisdirectedRequest, typeMisdirected, "Misdirected request", why).write(w)
 		return
 	}
 	escaped := r.URL.EscapedPath()
@@ -171,6 +170,19 @@ func (a *API) route(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	noSuchPath().write(w)
+}
+
+// misdirected returns why an API with dev tokens does not answer a request, "" if it does. The address of a proxy on this machine is a
+// loopback address, too, but anyone on the network may use the proxy.
+func (a *API) misdirected(r *http.Request) string {
+	switch {
+	case a.direct && admin.ThroughProxy(r.Header):
+		return "this request came through a proxy, and with dev tokens anyone behind the proxy could be any user: set FANFARE_AUTH=jwt, or FANFARE_DEV_AUTH_PUBLIC=allow for a test system"
+	case a.ownHost && !admin.IsOwnHost(r.Host, a.hosts...):
+		return "with dev tokens any page could use a name of its own for this server: use localhost or an IP address, or set FANFARE_AUTH=jwt; " +
+			"for a test system set FANFARE_DEV_AUTH_PUBLIC=allow, and add the name to FANFARE_DEV_AUTH_HOSTS"
+	}
+	return ""
 }
 
 // ofClosest returns the methods in allow that belong to the pattern closest to the path. The path

@@ -7,34 +7,18 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"fanfare/client"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 )
 
-// HomeItem is one post in a home.
-type HomeItem struct {
-	Post      Post       `json:"post"`
-	Author    HomeAuthor `json:"author"`
-	LikeCount int64      `json:"like_count"`
-	Liked     bool       `json:"liked" doc:"True if you like the post."`
-	Reactions Reactions  `json:"reactions,omitzero" doc:"The number of users of each kind of reaction that somebody has, likes among them. Absent where only likes are configured."`
-	Reaction  string     `json:"reaction,omitempty" doc:"The kind of your reaction. Absent if you have none, or where only likes are configured."`
-}
-
-// HomeAuthor holds the values of an author that a home shows.
-type HomeAuthor struct {
-	ID       string `json:"id"`
-	Name     string `json:"name" doc:"A changed name follows soon, and so does image_url."`
-	ImageURL string `json:"image_url"`
-}
-
-func toHomeItem(it feed.HomeItem) HomeItem {
-	return HomeItem{Post: toPost(it.Post), Author: HomeAuthor(it.Author), LikeCount: it.LikeCount, Liked: it.Liked, Reactions: it.Reactions, Reaction: it.Reaction}
+func toHomeItem(it feed.HomeItem) client.HomeItem {
+	return client.HomeItem{Post: toPost(it.Post), Author: client.Author(it.Author), LikeCount: it.LikeCount, Liked: it.Liked, Reactions: it.Reactions, Reaction: it.Reaction}
 }
 
 // HomePage is a page of a home.
 type HomePage struct {
-	List[HomeItem]
+	List[client.HomeItem]
 	Unread *int `json:"unread,omitempty" minimum:"0" maximum:"100" doc:"The number of posts newer than after; 100 is 100 or more. Only the first page of a request with after has it."`
 }
 
@@ -49,7 +33,7 @@ func (a *API) registerHome() {
 	type homeIn struct {
 		Page
 		Source      string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the posts of the users you follow, without the timeline. It counts several times against the rate limit, about once for each 100 of them. If you follow more than 1,000 users, the first page counts for all of them and the next ones show the posts that it found, up to 100. If you follow more than 5,000, the first pages are empty, with a next_cursor, until the posts of all were read, 5,000 users a request."`
-		After       string `query:"after" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A post id: list only newer posts, and count them."`
+		After       ulid   `query:"after" doc:"A post id: list only newer posts, and count them."`
 		IfNoneMatch string `header:"If-None-Match" doc:"An ETag of an earlier answer to the same request with after: the answer is 304 if no id has changed."`
 	}
 	op := operation(route{http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of the users you follow, newest first"}, http.StatusOK)
@@ -58,7 +42,7 @@ func (a *API) registerHome() {
 	op.Responses = map[string]*huma.Response{"304": {Description: "No id has changed since If-None-Match."}}
 	// encoding/json writes the page: an encoder of our own saved 0 to 15 % of a page, which is less than its code is worth.
 	register(a, op, func(ctx context.Context, in *homeIn) (*homeOut, error) {
-		query := home.Query{Pull: in.Source == "pull", After: in.After}
+		query := home.Query{Pull: in.Source == "pull", After: string(in.After)}
 		if in.After == "" {
 			page, err := a.homes.Home(ctx, userOf(ctx), query, in.request())
 			if err != nil {

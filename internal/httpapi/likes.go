@@ -3,30 +3,11 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"time"
 
+	"fanfare/client"
 	"fanfare/internal/feed"
 	"fanfare/internal/page"
 )
-
-// Liker is a user who likes a post.
-type Liker struct {
-	UserID  string    `json:"user_id"`
-	LikedAt time.Time `json:"liked_at"`
-	User    *UserView `json:"user,omitempty" doc:"Only with expand=view."`
-}
-
-// LikeCount is the number of users who like a post.
-type LikeCount struct {
-	Count int64     `json:"count"`
-	AsOf  time.Time `json:"as_of"`
-}
-
-// LikedPost is a post that a user likes.
-type LikedPost struct {
-	PostID  string    `json:"post_id"`
-	LikedAt time.Time `json:"liked_at"`
-}
 
 func (a *API) registerLikes() {
 	const tag = "Likes"
@@ -41,7 +22,7 @@ func (a *API) registerLikes() {
 		op.Description = l.description
 		register(a, op,
 			func(ctx context.Context, in *PostPath) (*empty, error) {
-				return a.act(ctx, func() error { return l.do(ctx, userOf(ctx), in.ID) })
+				return a.act(ctx, func() error { return l.do(ctx, userOf(ctx), string(in.ID)) })
 			})
 	}
 
@@ -51,32 +32,32 @@ func (a *API) registerLikes() {
 		Views
 	}
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/likes", "list-likers", tag, "List the users who like a post, by user id"}, http.StatusOK, http.StatusNotFound),
-		func(ctx context.Context, in *ofPostIn) (*listOut[Liker], error) {
-			list, err := a.feed.Likers(ctx, in.ID, in.request())
+		func(ctx context.Context, in *ofPostIn) (*listOut[client.Liker], error) {
+			list, err := a.feed.Likers(ctx, string(in.ID), in.request())
 			if err != nil || !in.wanted() {
 				return listed(toLiker)(list, err)
 			}
 			return listed(toLikerWithUser)(a.views.LikerViews(ctx, userOf(ctx), list))
 		})
 
-	type countOut struct{ Body LikeCount }
+	type countOut struct{ Body client.LikeCount }
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/likes/count", "count-likes", tag, "Count the likes of a post"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*countOut, error) {
-			c, err := a.feed.LikeCount(ctx, in.ID)
+			c, err := a.feed.LikeCount(ctx, string(in.ID))
 			if err != nil {
 				return nil, err
 			}
-			return &countOut{LikeCount{c.Count, c.AsOf.UTC()}}, nil
+			return &countOut{client.LikeCount{Count: c.Count, AsOf: c.AsOf.UTC()}}, nil
 		})
 
 	type likeOfIn struct {
 		PostPath
-		User string `path:"user" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"A user id." example:"alice"`
+		User userID `path:"user" doc:"A user id." example:"alice"`
 	}
-	type likerOut struct{ Body Liker }
+	type likerOut struct{ Body client.Liker }
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/likes/{user}", "get-like", tag, "Get the like of a user on a post"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *likeOfIn) (*likerOut, error) {
-			l, err := a.feed.LikeOf(ctx, in.ID, in.User)
+			l, err := a.feed.LikeOf(ctx, string(in.ID), string(in.User))
 			if err != nil {
 				return nil, err
 			}
@@ -88,14 +69,14 @@ func (a *API) registerLikes() {
 		Page
 		Views
 	}
-	register(a, either[List[LikedPost], List[PostView]](a, operation(route{http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first"}, http.StatusOK, http.StatusNotFound)),
+	register(a, either[List[client.LikedPost], List[client.PostView]](a, operation(route{http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first"}, http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *byUserIn) (*anyOut, error) {
 			if in.wanted() {
-				page, err := a.views.LikedPostViews(ctx, userOf(ctx), in.ID, in.request())
+				page, err := a.views.LikedPostViews(ctx, userOf(ctx), string(in.ID), in.request())
 				return anyOf(toPostViews, page, err)
 			}
-			list, err := a.feed.LikesByUser(ctx, in.ID, in.request())
-			return anyOf(func(l page.List[feed.LikedPost]) List[LikedPost] { return toList(toLikedPost, l) }, list, err)
+			list, err := a.feed.LikesByUser(ctx, string(in.ID), in.request())
+			return anyOf(func(l page.List[feed.LikedPost]) List[client.LikedPost] { return toList(toLikedPost, l) }, list, err)
 		})
 }
 
@@ -109,6 +90,10 @@ func (a *API) act(ctx context.Context, do func() error) (*empty, error) {
 	return nil, nil // the answer has no body
 }
 
-func toLikedPost(p feed.LikedPost) LikedPost { return LikedPost{p.PostID, p.LikedAt.UTC()} }
+func toLikedPost(p feed.LikedPost) client.LikedPost {
+	return client.LikedPost{PostID: p.PostID, LikedAt: p.LikedAt.UTC()}
+}
 
-func toLiker(l feed.Liker) Liker { return Liker{UserID: l.UserID, LikedAt: l.LikedAt.UTC()} }
+func toLiker(l feed.Liker) client.Liker {
+	return client.Liker{UserID: l.UserID, LikedAt: l.LikedAt.UTC()}
+}

@@ -3,26 +3,21 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"time"
 
+	"fanfare/client"
 	"fanfare/internal/feed"
 )
-
-// Marker is the position up to which the caller has read a list. The caller chooses the name of the list.
-type Marker struct {
-	Name      string    `json:"name"`
-	Position  string    `json:"position"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
 
 // MarkerInput is a new position.
 type MarkerInput struct {
 	Position string `json:"position" minLength:"1" maxLength:"128" pattern:"^[!-~]*$" patternDescription:"visible ASCII" doc:"Such as the id of a post: positions are compared by their bytes." example:"01JZ0000000000000000000000"`
 }
 
-type markerOut struct{ Body Marker }
+type markerOut struct{ Body client.Marker }
 
-func toMarker(m feed.Marker) Marker { return Marker{m.Name, m.Position, m.UpdatedAt.UTC()} }
+func toMarker(m feed.Marker) client.Marker {
+	return client.Marker{Name: m.Name, Position: m.Position, UpdatedAt: m.UpdatedAt.UTC()}
+}
 
 func toMarkerOut(m feed.Marker) *markerOut { return &markerOut{toMarker(m)} }
 
@@ -30,29 +25,29 @@ func toMarkerOut(m feed.Marker) *markerOut { return &markerOut{toMarker(m)} }
 func (a *API) registerMarkers() {
 	const tag, path = "Markers", "/v1/me/markers/{name}"
 	type nameIn struct {
-		Name string `path:"name" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"A name of your choice." example:"home"`
+		Name userID `path:"name" doc:"A name of your choice." example:"home"`
 	}
 	type putIn struct {
-		Name string `path:"name" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"A name of your choice." example:"home"`
+		Name userID `path:"name" doc:"A name of your choice." example:"home"`
 		Body MarkerInput
 	}
 	put := operation(route{http.MethodPut, path, "put-marker", tag, "Move a read marker forward"}, http.StatusOK, http.StatusConflict)
 	put.Description = "The answer is the marker as it is then. A position that is not above the stored one changes nothing, so devices and repeated calls in any order end at the highest position. " +
 		"To go back, delete the marker first. Nobody else sees it. You may have 1,000 markers: one more is 409 of type marker-limit."
 	register(a, put, func(ctx context.Context, in *putIn) (*markerOut, error) {
-		return converted(toMarkerOut)(a.feed.SetMarker(ctx, userOf(ctx), in.Name, in.Body.Position))
+		return converted(toMarkerOut)(a.feed.SetMarker(ctx, userOf(ctx), string(in.Name), in.Body.Position))
 	})
 	register(a, operation(route{http.MethodGet, path, "get-marker", tag, "Get a read marker"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *nameIn) (*markerOut, error) {
-			return converted(toMarkerOut)(a.feed.MarkerOf(ctx, userOf(ctx), in.Name))
+			return converted(toMarkerOut)(a.feed.MarkerOf(ctx, userOf(ctx), string(in.Name)))
 		})
 	register(a, operation(route{http.MethodDelete, path, "delete-marker", tag, "Delete a read marker"}, http.StatusNoContent, http.StatusConflict),
 		func(ctx context.Context, in *nameIn) (*empty, error) {
-			return nil, a.feed.DeleteMarker(ctx, userOf(ctx), in.Name)
+			return nil, a.feed.DeleteMarker(ctx, userOf(ctx), string(in.Name))
 		})
 	type listIn struct{ Page }
 	register(a, operation(route{http.MethodGet, "/v1/me/markers", "list-markers", tag, "List your read markers, by name"}, http.StatusOK),
-		func(ctx context.Context, in *listIn) (*listOut[Marker], error) {
+		func(ctx context.Context, in *listIn) (*listOut[client.Marker], error) {
 			return listed(toMarker)(a.feed.Markers(ctx, userOf(ctx), in.request()))
 		})
 }

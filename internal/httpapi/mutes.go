@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"fanfare/client"
 	"fanfare/internal/feed"
 	"fanfare/internal/page"
 )
@@ -40,7 +41,7 @@ func (a *API) registerMutes() {
 		op := operation(route{c.method, "/v1/me/" + c.list + "/{id}", c.name, "Users", c.summary}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
 		op.Description = c.description
 		register(a, op, func(ctx context.Context, in *UserPath) (*empty, error) {
-			return nil, c.do(ctx, userOf(ctx), in.ID)
+			return nil, c.do(ctx, userOf(ctx), string(in.ID))
 		})
 	}
 	type in struct {
@@ -55,7 +56,7 @@ func (a *API) registerMutes() {
 		{"blocks", "List the users that you block, by user id", a.feed.Blocks},
 	} {
 		register(a, operation(route{http.MethodGet, "/v1/me/" + l.name, "list-" + l.name, "Users", l.summary}, http.StatusOK),
-			func(ctx context.Context, in *in) (*listOut[Edge], error) {
+			func(ctx context.Context, in *in) (*listOut[client.Edge], error) {
 				list, err := l.read(ctx, userOf(ctx), in.request())
 				return a.edges(ctx, in.Views, list, err)
 			})

@@ -3,37 +3,17 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"time"
 
+	"fanfare/client"
 	"fanfare/internal/feed/notices"
 	"fanfare/internal/feed/view"
 )
 
-// Notification is a notification in the form in which its reader gets it.
-type Notification struct {
-	ID     string              `json:"id" doc:"It stays while the notification moves: keep one notification for each id." example:"like:01JZ0000000000000000000000"`
-	Kind   string              `json:"kind" enum:"like,comment,follow,mention"`
-	Target string              `json:"target,omitempty" doc:"The post. Absent for a follow."`
-	Actors []NotificationActor `json:"actors" nullable:"false" maxItems:"3" doc:"The users that acted last, the newest first. Empty if only older actions are left."`
-	Count  *int64              `json:"count,omitempty" doc:"The count that exists without your own part: of likes, of comments, or of followers. Absent for a mention, and where you have commented very often."`
-	At     time.Time           `json:"at" doc:"The time of the place in the list."`
-	Unread bool                `json:"unread" doc:"True if it is above your mark."`
-	Post   *PostView           `json:"post,omitempty" doc:"Only with expand=view, and absent for a follow."`
-}
-
-// NotificationActor is a user in a notification.
-type NotificationActor struct {
-	UserID   string    `json:"user_id"`
-	Reaction string    `json:"reaction,omitempty" doc:"The kind of a like."`
-	At       time.Time `json:"at" doc:"The time of the action."`
-	User     *UserView `json:"user,omitempty" doc:"Only with expand=view."`
-}
-
 // NotificationPage is a page of notifications.
 type NotificationPage struct {
-	List[Notification]
+	List[client.Notification]
 	ReadTo string `json:"read_to" doc:"Send it to PUT /v1/me/notifications/read once the page was seen: it covers each notification that this page has looked at, also hidden ones."`
-	Unread *int   `json:"unread,omitempty" minimum:"0" maximum:"10" doc:"The number of unread notifications; 10 is 10 or more. Only the first page has it."`
+	Unread *int   `json:"unread,omitempty" minimum:"0" maximum:"10" doc:"The number of unread notifications; 10 is 10 or more. Only the first page has it. If the page has all unread notifications, this is their number in the page."`
 }
 
 // Unread is a number of unread notifications.
@@ -43,7 +23,7 @@ type Unread struct {
 
 // UnreadUpTo is a number of unread notifications with an upper bound.
 type UnreadUpTo struct {
-	Unread int `json:"unread" minimum:"0" maximum:"100" doc:"most is that many or more. It may count a notification that the list hides, until the next page is marked as read."`
+	Unread int `json:"unread" minimum:"0" maximum:"100" doc:"most is that many or more. It may count a notification that the list hides, such as one of a muted user, or of a post that was deleted in the last minutes, until the read_to of a page is marked as read."`
 	Most   int `json:"most" minimum:"1" maximum:"100"`
 }
 
@@ -61,7 +41,7 @@ func (a *API) registerNotifications() {
 	type listOut struct{ Body NotificationPage }
 	list := operation(route{http.MethodGet, "/v1/me/notifications", "list-notifications", tag, "List your notifications, the newest first"}, http.StatusOK, http.StatusNotFound)
 	list.Description = "A notification is about one kind of action on one target, and moves up with each new action. A page continues behind a place, so each notification that stays is on one page, " +
-		"and one that moves up meanwhile is on the first page when you read it again. Posts that are gone, and users that you mute, that have a block with you, that are gone or follow you no more, are left out at once. " + offNotifications
+		"and one that moves up meanwhile is on the first page when you read it again. Posts that are gone, and users that you mute, that have a block with you or follow you no more, are left out at once, removed users within a minute. " + offNotifications
 	register(a, list, func(ctx context.Context, in *listIn) (*listOut, error) {
 		page, err := a.notices.List(ctx, userOf(ctx), in.request())
 		if err != nil {
@@ -107,21 +87,21 @@ func (a *API) registerNotifications() {
 // offNotifications describes the refusal of a call about notifications.
 const offNotifications = "Where notifications are switched off it is 404 of type notifications-off."
 
-func toNotifications[F any](item func(F) Notification, in notices.Page[F]) NotificationPage {
+func toNotifications[F any](item func(F) client.Notification, in notices.Page[F]) NotificationPage {
 	return NotificationPage{List: toList(item, in.List), ReadTo: in.ReadTo, Unread: in.Unread}
 }
 
-func toNotification(in notices.Notice) Notification {
-	out := Notification{
-		ID: in.ID, Kind: string(in.Kind), Target: in.Target, Actors: make([]NotificationActor, len(in.Actors)), Count: in.Count, At: in.At.UTC(), Unread: in.Unread,
+func toNotification(in notices.Notice) client.Notification {
+	out := client.Notification{
+		ID: in.ID, Kind: string(in.Kind), Target: in.Target, Actors: make([]client.Actor, len(in.Actors)), Count: in.Count, At: in.At.UTC(), Unread: in.Unread,
 	}
 	for i, actor := range in.Actors {
-		out.Actors[i] = NotificationActor{UserID: actor.UserID, Reaction: actor.Reaction, At: actor.At.UTC()}
+		out.Actors[i] = client.Actor{UserID: actor.UserID, Reaction: actor.Reaction, At: actor.At.UTC()}
 	}
 	return out
 }
 
-func toNotificationView(in view.Notice) Notification {
+func toNotificationView(in view.Notice) client.Notification {
 	out := toNotification(in.Notice)
 	if in.On != nil {
 		post := toPostView(view.Post{HomeItem: *in.On})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/client"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/notices"
 	"fanfare/internal/httpapi"
@@ -55,7 +56,7 @@ func TestNotificationsAreListedAndRead(t *testing.T) {
 	assert.Equal(t, []any{"follow:", "follow", "", int64(1), true, "bob", 1}, []any{got.ID, got.Kind, got.Target, *got.Count, got.Unread, got.Actors[0].UserID, *page.Unread})
 	var views httpapi.NotificationPage
 	get("/v1/me/notifications?expand=view", &views)
-	assert.Equal(t, httpapi.UserView{ID: "bob", Name: "A name", FollowedBy: true}, *views.Items[0].Actors[0].User)
+	assert.Equal(t, client.UserView{ID: "bob", Name: "A name", FollowedBy: true}, *views.Items[0].Actors[0].User)
 	var unread httpapi.UnreadUpTo
 	get("/v1/me/notifications/unread?most=3", &unread)
 	assert.Equal(t, httpapi.UnreadUpTo{Unread: 1, Most: 3}, unread)

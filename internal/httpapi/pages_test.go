@@ -69,7 +69,7 @@ func pagesWorld(t *testing.T) (ann *client.Client, post string, units *meter, re
 		require.NoError(t, err)
 	}
 	for range 20 {
-		p, err := made.CreatePost(ctx, "alice", feed.PostInput{Text: text})
+		p, err := made.CreatePost(ctx, "alice", feed.PostInput{Content: feed.Content{Text: text}})
 		require.NoError(t, err)
 		post = p.ID
 	}

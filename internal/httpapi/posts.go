@@ -10,33 +10,20 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"fanfare/client"
 	"fanfare/internal/feed"
 	"fanfare/internal/page"
 	"fanfare/internal/rfc3339"
 )
 
-// Post is a post.
-type Post struct {
-	ID        string     `json:"id" doc:"A ULID: ids order an author's posts by time."`
-	AuthorID  string     `json:"author_id"`
-	Text      string     `json:"text"`
-	ImageURL  string     `json:"image_url"`
-	CreatedAt time.Time  `json:"created_at"`
-	EditedAt  *time.Time `json:"edited_at,omitempty" doc:"Absent if the post was never edited."`
-	Kind      string     `json:"kind,omitempty" doc:"The kind that the author gave, such as album."`
-	Data      Data       `json:"data,omitempty"`
-	Mentions  []string   `json:"mentions,omitempty" nullable:"false" doc:"Ids of users, also of unknown ones."`
-	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"From then on no call shows the post."`
-}
-
 // PostInput is a new post.
 type PostInput struct {
-	Text      string   `json:"text" minLength:"1" maxLength:"5000" example:"Hello"`
-	ImageURL  string   `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
-	Kind      string   `json:"kind,omitempty" pattern:"^[a-z][a-z0-9_.-]{0,31}$" patternDescription:"a kind" doc:"A kind of your own, such as album. It never changes." example:"album"`
-	Data      Data     `json:"data,omitempty"`
-	Mentions  []string `json:"mentions,omitempty" nullable:"false" maxItems:"50" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" patternDescription:"a user id" doc:"Ids of users, each once. Unknown ones are kept. They never change."`
-	ExpiresAt bound    `json:"expires_at,omitempty" doc:"The end of the post, in whole seconds, 60 seconds to 366 days ahead. From then on no call shows the post, its comments and its likes. It never changes, and counts.posts leaves the post out."` //nolint:modernize // huma reads omitempty as optional
+	Text      string       `json:"text" minLength:"1" maxLength:"5000" example:"Hello"`
+	ImageURL  string       `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+	Kind      string       `json:"kind,omitempty" pattern:"^[a-z][a-z0-9_.-]{0,31}$" patternDescription:"a kind: 1 to 32 of a-z 0-9 _ . -, a letter first" doc:"A kind of your own, such as album. It never changes." example:"album"`
+	Data      Data         `json:"data,omitempty"`
+	Mentions  []listedUser `json:"mentions,omitempty" nullable:"false" maxItems:"50" doc:"Ids of users, each once. Unknown ones are kept. They never change."`
+	ExpiresAt bound        `json:"expires_at,omitempty" doc:"The end of the post, in whole seconds, 60 seconds to 366 days ahead. From then on no call shows the post, its comments and its likes. It never changes, and counts.posts leaves the post out."` //nolint:modernize // huma reads omitempty as optional
 }
 
 // end returns the end of the post, or the zero time if the post has no end.
@@ -62,19 +49,15 @@ type PostEdit struct {
 
 // PostPath names a post in the path.
 type PostPath struct {
-	ID string `path:"id" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"a ULID" doc:"A post id." example:"01JZ0000000000000000000000"`
+	ID ulid `path:"id" doc:"A post id." example:"01JZ0000000000000000000000"`
 }
 
-type postOut struct{ Body Post }
+type postOut struct{ Body client.Post }
 
-func toPost(p feed.Post) Post {
-	out := Post{ID: p.ID, AuthorID: p.AuthorID, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt.UTC(), Kind: p.Kind, Data: Data(p.Data), Mentions: p.Mentions}
+func toPost(p feed.Post) client.Post {
+	out := client.Post{ID: p.ID, AuthorID: p.AuthorID, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt.UTC(), Kind: p.Kind, Data: []byte(p.Data), Mentions: p.Mentions, ExpiresAt: p.ExpiresAt}
 	if !p.EditedAt.IsZero() {
-		edited := p.EditedAt.UTC()
-		out.EditedAt = &edited
-	}
-	if !p.ExpiresAt.IsZero() {
-		out.ExpiresAt = &p.ExpiresAt
+		out.EditedAt = p.EditedAt.UTC()
 	}
 	return out
 }
@@ -89,7 +72,7 @@ func (a *API) registerPosts() {
 	}
 	type createOut struct {
 		Location string `header:"Location" doc:"The path of the post."`
-		Body     Post
+		Body     client.Post
 	}
 	create := operation(route{http.MethodPost, "/v1/posts", "create-post", tag, "Post to all your followers"}, http.StatusCreated, http.StatusConflict)
 	create.Description = usesHour + " The first four posts of an hour always pass. A call with an Idempotency-Key that is bound is answered as before, and never 429 for the hour."
@@ -100,8 +83,7 @@ func (a *API) registerPosts() {
 				return nil, err
 			}
 			p, err := a.feed.CreatePost(ctx, userOf(ctx), feed.PostInput{
-				Text: in.Body.Text, ImageURL: in.Body.ImageURL, IdempotencyKey: in.Key,
-				Kind: in.Body.Kind, Data: string(in.Body.Data), Mentions: in.Body.Mentions, ExpiresAt: end,
+				Content: feed.Content{Text: in.Body.Text, ImageURL: in.Body.ImageURL, Kind: in.Body.Kind, Data: feed.Data(in.Body.Data), Mentions: texts(in.Body.Mentions), ExpiresAt: end}, IdempotencyKey: in.Key,
 			})
 			if err != nil {
 				return nil, err
@@ -113,13 +95,13 @@ func (a *API) registerPosts() {
 		PostPath
 		Views
 	}
-	register(a, either[Post, PostView](a, operation(route{http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post"}, http.StatusOK, http.StatusNotFound)),
+	register(a, either[client.Post, client.PostView](a, operation(route{http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post"}, http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *getIn) (*anyOut, error) {
 			if in.wanted() {
-				view, err := a.views.PostView(ctx, userOf(ctx), in.ID)
+				view, err := a.views.PostView(ctx, userOf(ctx), string(in.ID))
 				return anyOf(toPostView, view, err)
 			}
-			p, err := a.feed.Post(ctx, in.ID)
+			p, err := a.feed.Post(ctx, string(in.ID))
 			return anyOf(toPost, p, err)
 		})
 
@@ -133,12 +115,12 @@ func (a *API) registerPosts() {
 			if edit == (feed.PostEdit{}) {
 				return nil, invalid(FieldError{"body", "changes nothing: give text, image_url or data"})
 			}
-			return converted(toPostOut)(a.feed.EditPost(ctx, userOf(ctx), in.ID, edit))
+			return converted(toPostOut)(a.feed.EditPost(ctx, userOf(ctx), string(in.ID), edit))
 		})
 
 	register(a, operation(route{http.MethodDelete, "/v1/posts/{id}", "delete-post", tag, "Delete your post for good"}, http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *PostPath) (*empty, error) {
-			return nil, a.feed.DeletePost(ctx, userOf(ctx), in.ID)
+			return nil, a.feed.DeletePost(ctx, userOf(ctx), string(in.ID))
 		})
 
 	type byUserIn struct {
@@ -149,18 +131,18 @@ func (a *API) registerPosts() {
 		Until bound  `query:"until" doc:"The end of the range, excluded."`
 		Views
 	}
-	register(a, either[List[Post], List[PostView]](a, operation(route{http.MethodGet, "/v1/users/{id}/posts", "list-posts", tag, "List a user's posts, newest first"}, http.StatusOK, http.StatusNotFound)),
+	register(a, either[List[client.Post], List[client.PostView]](a, operation(route{http.MethodGet, "/v1/users/{id}/posts", "list-posts", tag, "List a user's posts, newest first"}, http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *byUserIn) (*anyOut, error) {
 			when, p := postRange(in.Day, in.Since, in.Until)
 			if p != nil {
 				return nil, p
 			}
 			if in.wanted() {
-				page, err := a.views.PostViewsByUser(ctx, userOf(ctx), in.ID, when, in.request())
+				page, err := a.views.PostViewsByUser(ctx, userOf(ctx), string(in.ID), when, in.request())
 				return anyOf(toPostViews, page, err)
 			}
-			list, err := a.feed.PostsByUser(ctx, in.ID, when, in.request())
-			return anyOf(func(l page.List[feed.Post]) List[Post] { return toList(toPost, l) }, list, err)
+			list, err := a.feed.PostsByUser(ctx, string(in.ID), when, in.request())
+			return anyOf(func(l page.List[feed.Post]) List[client.Post] { return toList(toPost, l) }, list, err)
 		})
 }
 

@@ -311,5 +311,8 @@ func toField(d *huma.ErrorDetail) FieldError {
 	if strings.HasPrefix(d.Message, "invalid date/time") { // huma adds the format in Go's notation
 		return FieldError{field, "is not an RFC 3339 time such as 2026-07-14T09:00:00Z"}
 	}
+	if d.Message == "expected object" {
+		return FieldError{field, "is not a JSON object such as {\"photos\": 2}"}
+	}
 	return FieldError{field, d.Message}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
 
+	"fanfare/client"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
@@ -44,13 +45,6 @@ const maxStreams = 4096
 // stopTime is the time in which a client can take the end of its stream when the process stops.
 const stopTime = time.Second
 
-// LikesChange is the data of an event of the kind likes.
-type LikesChange struct {
-	PostID    string    `json:"post_id"`
-	Count     int64     `json:"count"`
-	Reactions Reactions `json:"reactions,omitzero" doc:"All counts by kind of reaction. Absent where only likes are configured."`
-}
-
 // newStreams returns the hub of the streams. The limits on bytes and capacity units hold for streams as
 // for answers (I11).
 func (a *API) newStreams(cfg Streams) *live.Hub {
@@ -61,7 +55,7 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 				return event("entry", item.Post.ID, toHomeItem(item))
 			},
 			Likes: func(likes home.PostLikes) ([]byte, error) {
-				return event("likes", "", LikesChange{likes.PostID, likes.Count, likes.Reactions})
+				return event("likes", "", client.LikesUpdate{PostID: likes.PostID, Count: likes.Count, Reactions: likes.Reactions})
 			},
 			Unread: func(n int) ([]byte, error) { return event("notifications", "", Unread{n}) },
 			// A block without data is not an event: it sets the client's Last-Event-ID.
@@ -137,13 +131,13 @@ func (a *API) registerStream() {
 	}
 	op := operation(route{http.MethodGet, "/v1/home/stream", "stream-home", "Home", "Receive the posts of your home as they come"}, http.StatusOK, http.StatusConflict)
 	schemas := a.huma.OpenAPI().Components.Schemas
-	entry, likes := huma.SchemaFromType(schemas, reflect.TypeFor[HomeItem]()), huma.SchemaFromType(schemas, reflect.TypeFor[LikesChange]())
+	entry, likes := huma.SchemaFromType(schemas, reflect.TypeFor[client.HomeItem]()), huma.SchemaFromType(schemas, reflect.TypeFor[client.LikesUpdate]())
 	unread := huma.SchemaFromType(schemas, reflect.TypeFor[Unread]())
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "Server-sent events until the client or the server ends them, with a comment every 15 seconds. " +
 			"`entry` is a post that came into the home; its id is the post's. It may be older than the one before: deliveries take their time. It comes mostly within two seconds of the post, and a minute after the post came into the home at the latest, unless the server is set otherwise. " +
 			"`likes` has the new counts of one of the newest 20 posts. " +
-			"`notifications` is the number of your unread notifications: one comes at the start, and one within a minute after the number has changed. None comes where notifications are switched off. " +
+			"`notifications` is the number of your unread notifications, as GET /v1/me/notifications/unread counts them: one comes at the start, and one within a minute after the number has changed. None comes where notifications are switched off. " +
 			"Lines with an id and without data give the place of the stream after all events before them. " +
 			"A client that sends this id as Last-Event-ID gets each later event, and none twice; one that sends the id of a post gets newer posts only. Clients that follow the standard send the last id by themselves.",
 		Content: map[string]*huma.MediaType{"text/event-stream": {

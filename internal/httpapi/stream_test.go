@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/client"
 	"fanfare/internal/feed/access"
 
 	"github.com/stretchr/testify/assert"
@@ -122,7 +123,7 @@ func (e *events) entries(t *testing.T, n int) (posts []string) {
 	for range n {
 		ev, err := e.next()
 		require.NoError(t, err)
-		var item httpapi.HomeItem
+		var item client.HomeItem
 		require.NoError(t, json.Unmarshal([]byte(ev.data), &item))
 		assert.Equal(t, event{"entry", item.Post.ID, ev.data}, ev)
 		posts = append(posts, item.Post.ID)
@@ -134,7 +135,7 @@ func (e *events) entries(t *testing.T, n int) (posts []string) {
 func (w *world) posts(t *testing.T, user string, n int) (posts []string) {
 	t.Helper()
 	for range n {
-		p, err := w.cfg.Feed.CreatePost(t.Context(), user, feed.PostInput{Text: strings.Repeat("😀", 5000)})
+		p, err := w.cfg.Feed.CreatePost(t.Context(), user, feed.PostInput{Content: feed.Content{Text: strings.Repeat("😀", 5000)}})
 		require.NoError(t, err)
 		posts = append(posts, p.ID)
 	}

@@ -29,9 +29,9 @@ func (a *API) registerTakeDown() {
 	takeDown.Metadata = map[string]any{actsAlone: true}
 	register(a, takeDown, func(ctx context.Context, in *takeDownIn) (*takeDownOut, error) {
 		// The level is at least the logger's own, so no FANFARE_LOG_LEVEL hides the line.
-		a.log.Log(max(zap.InfoLevel, a.log.Level()), "takes a post down", zap.String("service", callerOf(ctx).service), zap.String("post_id", in.ID),
+		a.log.Log(max(zap.InfoLevel, a.log.Level()), "takes a post down", zap.String("service", callerOf(ctx).service), zap.String("post_id", string(in.ID)),
 			zap.String("request_id", obs.RequestID(ctx)), trace.ID(ctx))
-		down, err := a.feed.TakeDown(ctx, callerOf(ctx).service, in.ID, in.Body.Reason)
+		down, err := a.feed.TakeDown(ctx, callerOf(ctx).service, string(in.ID), in.Body.Reason)
 		return &takeDownOut{delivery.TakenDown(down)}, err
 	})
 }

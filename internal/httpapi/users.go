@@ -4,46 +4,18 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
+	"fanfare/client"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/page"
 )
 
-// User is a profile.
+// User is a profile. Its follows are pointers, because they are absent without expand=view.
 type User struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	Bio       string    `json:"bio"`
-	ImageURL  string    `json:"image_url"`
-	CreatedAt time.Time `json:"created_at"`
-	Counts    Counts    `json:"counts"`
-	Data      Data      `json:"data,omitempty"`
-	// The fields are pointers because they are absent without expand=view.
+	client.User
 	Following  *bool `json:"following,omitempty" doc:"True if you follow the user. Only with expand=view."`
 	FollowedBy *bool `json:"followed_by,omitempty" doc:"True if the user follows you. Only with expand=view."`
-}
-
-// Counts are the counts of a profile.
-type Counts struct {
-	Followers int64 `json:"followers"`
-	Following int64 `json:"following"`
-	Posts     int64 `json:"posts"`
-}
-
-// Edge is one user in a list of followers, followed users, friends, muted or blocked users.
-type Edge struct {
-	UserID string    `json:"user_id"`
-	Since  time.Time `json:"since"`
-	User   *UserView `json:"user,omitempty" doc:"Only with expand=view."`
-}
-
-// Relationship shows which of two users follows the other one.
-type Relationship struct {
-	Following  bool `json:"following"`
-	FollowedBy bool `json:"followed_by"`
-	Friends    bool `json:"friends"`
 }
 
 // ProfileInput holds the values of a profile that its user sets.
@@ -57,27 +29,27 @@ type ProfileInput struct {
 // UserPath names a user in the path. It is exported because huma ignores embedded types
 // that are not exported.
 type UserPath struct {
-	ID string `path:"id" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"A user id." example:"alice"`
+	ID userID `path:"id" doc:"A user id." example:"alice"`
 }
 
 type userOut struct{ Body User }
 
 func toUser(u feed.User) *userOut {
-	return &userOut{User{
-		ID: u.ID, Name: u.Name, Bio: u.Bio, ImageURL: u.ImageURL, CreatedAt: u.CreatedAt.UTC(), Data: Data(u.Data),
-		Counts: Counts{u.Counts.Followers, u.Counts.Following, u.Counts.Posts},
-	}}
+	return &userOut{User{User: client.User{
+		ID: u.ID, Name: u.Name, Bio: u.Bio, ImageURL: u.ImageURL, CreatedAt: u.CreatedAt.UTC(), Data: []byte(u.Data),
+		Counts: client.Counts(u.Counts),
+	}}}
 }
 
 // edges returns a page of users, with the view of each user if the caller asked for views.
-func (a *API) edges(ctx context.Context, in Views, list page.List[feed.Edge], err error) (*listOut[Edge], error) {
+func (a *API) edges(ctx context.Context, in Views, list page.List[feed.Edge], err error) (*listOut[client.Edge], error) {
 	if err != nil || !in.wanted() {
 		return listed(toEdge)(list, err)
 	}
 	return listed(toEdgeWithUser)(a.views.EdgeViews(ctx, userOf(ctx), list))
 }
 
-func toEdge(e feed.Edge) Edge { return Edge{UserID: e.UserID, Since: e.Since.UTC()} }
+func toEdge(e feed.Edge) client.Edge { return client.Edge{UserID: e.UserID, Since: e.Since.UTC()} }
 
 func (a *API) registerUsers() {
 	const tag = "Users"
@@ -112,11 +84,11 @@ func (a *API) registerUsers() {
 	}
 	register(a, operation(route{http.MethodGet, "/v1/users/{id}", "get-user", tag, "Get a profile"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *userIn) (*userOut, error) {
-			out, err := converted(toUser)(a.feed.User(ctx, in.ID))
+			out, err := converted(toUser)(a.feed.User(ctx, string(in.ID)))
 			if err != nil || !in.wanted() {
 				return out, err
 			}
-			follows, err := a.views.Relations(ctx, userOf(ctx), in.ID)
+			follows, err := a.views.Relations(ctx, userOf(ctx), string(in.ID))
 			out.Body.Following, out.Body.FollowedBy = &follows.Following, &follows.FollowedBy
 			return out, err
 		})
@@ -138,8 +110,8 @@ func (a *API) registerFollows() {
 		{"friends", "List the friends of a user, by user id: both follow each other", a.feed.Friends},
 	} {
 		register(a, operation(route{http.MethodGet, "/v1/users/{id}/" + l.name, "list-" + l.name, tag, l.summary}, http.StatusOK, http.StatusNotFound),
-			func(ctx context.Context, in *edgesIn) (*listOut[Edge], error) {
-				list, err := l.read(ctx, in.ID, in.request())
+			func(ctx context.Context, in *edgesIn) (*listOut[client.Edge], error) {
+				list, err := l.read(ctx, string(in.ID), in.request())
 				return a.edges(ctx, in.Views, list, err)
 			})
 	}
@@ -148,26 +120,26 @@ func (a *API) registerFollows() {
 	follow.Description = refusesBlocked + " " + usesHour
 	register(a, follow,
 		func(ctx context.Context, in *UserPath) (*empty, error) {
-			return nil, a.feed.Follow(ctx, userOf(ctx), in.ID)
+			return nil, a.feed.Follow(ctx, userOf(ctx), string(in.ID))
 		})
 	unfollow := operation(route{http.MethodDelete, "/v1/me/following/{id}", "unfollow", tag, "Unfollow a user"}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
 	unfollow.Description = usesHour
 	register(a, unfollow,
 		func(ctx context.Context, in *UserPath) (*empty, error) {
-			return nil, a.feed.Unfollow(ctx, userOf(ctx), in.ID)
+			return nil, a.feed.Unfollow(ctx, userOf(ctx), string(in.ID))
 		})
 
 	type pairIn struct {
 		UserPath
-		Other string `path:"other" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"Another user id." example:"bob"`
+		Other userID `path:"other" doc:"Another user id." example:"bob"`
 	}
-	type pairOut struct{ Body Relationship }
+	type pairOut struct{ Body client.Relationship }
 	register(a, operation(route{http.MethodGet, "/v1/users/{id}/relationships/{other}", "get-relationship", tag, "Get the follows between two users"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *pairIn) (*pairOut, error) {
-			r, err := a.feed.Relationship(ctx, in.ID, in.Other)
+			r, err := a.feed.Relationship(ctx, string(in.ID), string(in.Other))
 			if err != nil {
 				return nil, err
 			}
-			return &pairOut{Relationship(r)}, nil
+			return &pairOut{client.Relationship(r)}, nil
 		})
 }

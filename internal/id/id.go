@@ -207,6 +207,12 @@ func Named(t time.Time, name string) (string, error) {
 // UserGrammar describes the grammar of a user id in messages for people.
 const UserGrammar = "1 to 64 of A-Z a-z 0-9 _ - . : @ |, where none of the last four comes first"
 
+// UserPattern and ULIDPattern are the grammars of a user id and of an id, for schemas.
+const (
+	UserPattern = `^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$`
+	ULIDPattern = `^[0-7][0-9A-HJKMNP-TV-Z]{25}$`
+)
+
 // ValidUser reports whether s fits UserGrammar. The subjects of identity providers fit ("auth0|5f7c",
 // "000123.abc.0456"). The grammar excludes '#', which separates the parts of a key, and '~', which
 // ends a range of keys. A user id cannot be the segment "." or ".." of a path either.

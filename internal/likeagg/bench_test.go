@@ -25,13 +25,13 @@ import (
 // BenchmarkHotPost applies and counts likes of one post by distinct users on the durable embedded engine, from
 // the queue to the count (T9). The measured time leaves out the publishing.
 func BenchmarkHotPost(b *testing.B) {
-	store, err := embedded.Open(b.TempDir(), embedded.Options{SweepEvery: -1})
+	store, err := embedded.Create(b.TempDir(), embedded.Options{SweepEvery: -1})
 	require.NoError(b, err)
 	defer func() {
 		assert.NoError(b, store.Close())
 	}()
 	const inHand = 50_000
-	broker, err := queueembedded.Open(b.TempDir(), queueembedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: inHand}})
+	broker, err := queueembedded.Create(b.TempDir(), queueembedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: inHand}})
 	require.NoError(b, err)
 	defer func() {
 		assert.NoError(b, broker.Close())

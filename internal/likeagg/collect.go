@@ -188,7 +188,7 @@ func (c *collector) decode(msg *message.Message) (like *messages.Like, kind stri
 	}
 	like, kind, ok := messages.ActionOf(event)
 	if !ok {
-		return nil, "", messages.Permanent(messages.ReasonWrongTopic, "%s on %s", event.Kind(), queue.TopicLikes)
+		return nil, "", messages.Permanent(messages.ReasonWrongTopic, "%s on %s", messages.KindOf(event), queue.TopicLikes)
 	}
 	receive := queue.ReceiveOf(msg)
 	if posted, err := id.Time(like.PostID); err == nil {

@@ -108,3 +108,29 @@ func TestAnAggregatorThatSleptAsksOnceMoreInWhichLifeALikeWasMade(t *testing.T) 
 		w.wantDead(0, "")
 	})
 }
+
+// The answer about a user's life is valid for minutes only: a like that is tried for longer is asked about
+// again, because the user may have been removed, and the removal may have had its last look.
+func TestALikeThatIsTriedForLongIsJudgedAgain(t *testing.T) {
+	step(t, func(w *world) {
+		failing := true
+		w.fault = func(r request) fault {
+			if r.op == "put" && failing {
+				failing = false
+				_, err := w.mem.Put(t.Context(), table.PutInput{Item: schema.Removal{User: "alice", Event: w.newID(), At: time.Now()}.Item()})
+				require.NoError(t, err)
+				pass(judged)
+				return failed
+			}
+			return none
+		}
+		w.send("alice", true)
+		pass(lateLike)
+		w.run()
+		w.settle()
+		assert.False(t, failing)
+		assert.Equal(t, 2, w.requested["user"])
+		w.wantCount(0)
+		w.wantDead(0, "")
+	})
+}

@@ -93,8 +93,8 @@ func (a *agenda) tell() {
 }
 
 // hint adds a hint whose first look is due after first. If the post already has a hint, hint changes
-// nothing. A hint without a post ends with the first successful look. Such a hint begins again if its
-// look may already have begun.
+// nothing. A hint without a post ends with the first successful look, for whatever reason that look
+// begins. So such a hint begins again if a look has begun after it.
 func (a *agenda) hint(post string, by author, first time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +103,7 @@ func (a *agenda) hint(post string, by author, first time.Duration) {
 	if named && a.hints[post] == nil && len(a.hints) >= mostHints && !a.forgetMissed() {
 		post, named = somePost, false
 	}
-	if known := a.hints[post]; known != nil && (named || len(known.due) > 0 && known.due[0].After(now)) {
+	if known := a.hints[post]; known != nil && (named || known.since == a.begun) {
 		return
 	}
 	h := &hint{author: by, at: now, since: a.begun, due: []time.Time{now.Add(first)}}

@@ -15,6 +15,7 @@ import (
 
 // A look may have read the home before the write that the second hint reports.
 func TestAHintWithoutAPostThatComesDuringALookBringsAnotherLook(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{aWrite, somePost} {
 		synctest.Test(t, func(t *testing.T) {
 			a := newAgenda(time.Hour, 2*time.Hour, func() float64 { return 0 })
@@ -34,8 +35,28 @@ func TestAHintWithoutAPostThatComesDuringALookBringsAnotherLook(t *testing.T) {
 	}
 }
 
+// A look for another reason (a slow look, or a look for a named hint) begins before the time of the hint.
+// A second post overflows into the hint while that look runs.
+func TestAHintWithoutAPostThatComesDuringALookForAnotherReasonBringsAnotherLook(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{aWrite, somePost} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAgenda(time.Hour, 2*time.Hour, func() float64 { return 0 })
+			a.hint(name, 0, hintTry)
+			<-time.After(hintTry / 2)
+			look, began := a.begin()
+			<-time.After(hintTry / 4)
+			a.hint(name, 0, hintTry)
+			a.answer(nil, look, began)
+			a.looked(look, began, 0)
+			assert.Equal(t, hintTry, time.Until(a.next()))
+		})
+	}
+}
+
 // A read that has waited for its units has used these units. A read that ended its wait has used none.
 func TestReadsThatWaitForUnitsKeepTheRate(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{rate: 10}
 		began := time.Now()
@@ -57,6 +78,7 @@ func TestReadsThatWaitForUnitsKeepTheRate(t *testing.T) {
 // If a home has too many hinted posts, the next hint replaces the hint of a post that did not arrive.
 // Without such a post, the next hint names no post.
 func TestAHomeRemembersSoManyHintedPosts(t *testing.T) {
+	t.Parallel()
 	a := newAgenda(time.Hour, time.Hour, func() float64 { return 0 })
 	for i := range mostHints {
 		a.hint(fmt.Sprint("post", i), 0, nearTry)
@@ -76,6 +98,7 @@ func TestAHomeRemembersSoManyHintedPosts(t *testing.T) {
 }
 
 func TestASoonerSlowLookIsTold(t *testing.T) {
+	t.Parallel()
 	a := newAgenda(time.Hour, time.Hour, func() float64 { return 0 })
 	a.setSlow(2 * time.Hour)
 	assert.Empty(t, a.changed)
@@ -84,6 +107,7 @@ func TestASoonerSlowLookIsTold(t *testing.T) {
 }
 
 func TestAnUnfollowTakesTheFirstAuthorFromTheList(t *testing.T) {
+	t.Parallel()
 	r, hm := newReaders(10, func(int) {}), &userHome{}
 	r.begin(hm)
 	require.True(t, r.set(hm, []string{"ann", "ben"}, true))
@@ -106,6 +130,7 @@ func (n *nothing) PostsMade(_ context.Context, low time.Time) (home.Made, error)
 // A tick reads a little further back than the previous tick, and each tenth tick reads much further
 // back. Then the tail forgets the posts that no later tick can read.
 func TestATickReadsBackAndForgets(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	asked := &nothing{}
 	tl := &tail{hub: &Hub{cfg: Config{Now: func() time.Time { return now }, Posts: asked}}, good: now, known: map[string]time.Time{}}

@@ -18,8 +18,8 @@ const (
 	mostOpeningWait = 3 * time.Second
 )
 
-// These constants are the units that reads of each kind take in advance. After a read, the budget
-// settles the difference to the used units.
+// These constants are the units that reads of each kind take in advance. A look takes at least as many
+// units as the home's last look used. After a read, the budget settles the difference to the used units.
 const (
 	unitsOfLook    = 3
 	unitsOfLikes   = 10
@@ -28,8 +28,8 @@ const (
 	unitsOfOpening = 34
 )
 
-// budget is the bucket of the units of all reads of a process for its streams. Reads get their units
-// in the order of their arrival.
+// budget is the bucket of the units of all reads of a process for its streams. Looks get their units
+// in the order of their arrival, and openings by their users.
 type budget struct {
 	// rate is the number of units a second, 0 for no limit.
 	rate float64
@@ -37,25 +37,34 @@ type budget struct {
 	mu sync.Mutex
 	// paid is the time at which all taken units will be paid for.
 	paid time.Time
+	// line has the openings that wait. Each opening but the first is behind the openings of users who read less.
+	line []*opening
 }
 
-// take takes units, and returns the time for which the caller has to wait for the units. If the wait
-// exceeds most, take takes no units.
-func (b *budget) take(units float64, most time.Duration) (wait time.Duration, ok bool) {
-	if b.rate == 0 {
-		return 0, true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// reserve takes units, and returns the time for which the caller has to wait for the units. The caller holds mu.
+func (b *budget) reserve(units float64) (wait time.Duration) {
 	now := time.Now()
 	if full := now.Add(-budgetBurst); b.paid.Before(full) {
 		b.paid = full
 	}
-	if wait = b.paid.Sub(now); wait > most {
-		return wait, false
+	wait = b.paid.Sub(now)
+	b.add(now, units)
+	return max(0, wait)
+}
+
+// time returns the time that pays for units.
+func (b *budget) time(units float64) time.Duration {
+	return time.Duration(units / b.rate * float64(time.Second))
+}
+
+// add counts units. Reads wait for mostWait at most, so looks that need more units than the rate would
+// let the debt grow without end, and openings would be refused for as long after the load. A debt above
+// mostWait delays no read any more, so add drops that part of the debt.
+func (b *budget) add(now time.Time, units float64) {
+	b.paid = b.paid.Add(b.time(units))
+	if most := now.Add(mostWait); b.paid.After(most) {
+		b.paid = most
 	}
-	b.paid = b.paid.Add(time.Duration(units / b.rate * float64(time.Second)))
-	return max(0, wait), true
 }
 
 // use counts used units that were not taken in advance. A negative number returns units to the budget.
@@ -65,12 +74,17 @@ func (b *budget) use(units float64) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.paid = b.paid.Add(time.Duration(units / b.rate * float64(time.Second)))
+	b.add(time.Now(), units)
 }
 
 // wait takes units and waits for the units, but for mostWait at most.
 func (b *budget) wait(ctx context.Context, units float64) error {
-	wait, _ := b.take(units, time.Duration(1<<62))
+	if b.rate == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	wait := b.reserve(units)
+	b.mu.Unlock()
 	if wait == 0 {
 		return nil
 	}

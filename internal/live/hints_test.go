@@ -143,6 +143,7 @@ func idle(t *testing.T, entries int, likes time.Duration, change ...func(*live.C
 // of the index. In the quarter of an hour about the end of a bucket, each long tick costs half a unit
 // more.
 func TestWhatAnIdleStreamCosts(t *testing.T) {
+	t.Parallel()
 	for _, entries := range []int{20, 100} {
 		opening, hour, tail := idle(t, entries, 1000*time.Hour, func(c *live.Config) { c.Unread = nil })
 		t.Logf("%d entries, without like counts: opening %.1f, %.4f a second, tail %.2f a tick", entries, opening, hour/3600, tail/3600)
@@ -168,6 +169,7 @@ func delay(rng *rand.Rand, p50, p99 time.Duration) time.Duration {
 // their usual speed. If the index and the deliveries are slow, or the index is empty, no post is
 // missed.
 func TestHowLongAnEventTakes(t *testing.T) {
+	t.Parallel()
 	const ms = time.Millisecond
 	for _, c := range []struct {
 		name        string
@@ -233,6 +235,7 @@ func TestHowLongAnEventTakes(t *testing.T) {
 // Clients move between two processes while entries and index items arrive in any order, late or never.
 // Each client gets each post once, at the latest one slow look after the post's entry.
 func TestStreamsMissNoPost(t *testing.T) {
+	t.Parallel()
 	worst, total := time.Duration(0), 0
 	for seed := range uint64(*schedules) {
 		synctest.Test(t, func(t *testing.T) {

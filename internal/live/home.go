@@ -44,6 +44,8 @@ type userHome struct {
 	// failures is the number of failed looks after the last successful look. The holder of the turn guards
 	// failures.
 	failures int
+	// lookUnits is the number of units that the last look used. The holder of the turn guards lookUnits.
+	lookUnits float64
 
 	mu sync.Mutex
 	// streams are the joined streams. Each new post is sent to all joined streams.
@@ -229,31 +231,9 @@ func (hm *userHome) joined() []*Stream {
 // st, or for all streams if st is nil. The caller has the turn.
 func (hm *userHome) look(ctx context.Context, st *Stream, w wanted) error {
 	number, began := hm.agenda.begin()
-	err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) error {
-		if len(hm.joined()) == 0 { // no stream waits for the posts after the last look
-			seen, err := hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
-			hm.seen = seen
-			return err
-		}
-		for items, err := range hm.hub.cfg.Homes.Arrivals(ctx, hm.user, hm.seen) {
-			if err != nil {
-				return err
-			}
-			if err := hm.publish(items); err != nil {
-				return err
-			}
-			w.unread = w.unread || len(items) > 0
-		}
-		streams := hm.joined()
-		if w.likes && len(streams) > 0 {
-			if err := hm.lookAtLikes(ctx, hm.seen, streams...); err != nil {
-				return err
-			}
-		}
-		if w.unread && len(streams) > 0 {
-			return hm.lookAtUnread(ctx)
-		}
-		return nil
+	err := hm.read(ctx, st, min(max(unitsOfLook, hm.lookUnits), unitsOfOpening), func(ctx context.Context) (err error) {
+		hm.lookUnits, err = access.Measure(ctx, func(ctx context.Context) error { return hm.lookAt(ctx, w) })
+		return err
 	})
 	hm.looked(number, began, err)
 	now := hm.hub.cfg.Now()
@@ -262,6 +242,34 @@ func (hm *userHome) look(ctx context.Context, st *Stream, w wanted) error {
 	}
 	hm.hub.cfg.Counters.StreamPoll(err)
 	return err
+}
+
+// lookAt makes the reads of a look, and sends their results.
+func (hm *userHome) lookAt(ctx context.Context, w wanted) error {
+	if len(hm.joined()) == 0 { // no stream waits for the posts after the last look
+		seen, err := hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
+		hm.seen = seen
+		return err
+	}
+	for items, err := range hm.hub.cfg.Homes.Arrivals(ctx, hm.user, hm.seen) {
+		if err != nil {
+			return err
+		}
+		if err := hm.publish(items); err != nil {
+			return err
+		}
+		w.unread = w.unread || len(items) > 0
+	}
+	streams := hm.joined()
+	if w.likes && len(streams) > 0 {
+		if err := hm.lookAtLikes(ctx, hm.seen, streams...); err != nil {
+			return err
+		}
+	}
+	if w.unread && len(streams) > 0 {
+		return hm.lookAtUnread(ctx)
+	}
+	return nil
 }
 
 // looked ends a look. The caller has the turn.

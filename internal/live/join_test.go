@@ -18,6 +18,7 @@ import (
 // A post arrives at each moment of the opening of a second stream: while the stream begins, replays,
 // waits for its turn, looks once more and joins. Both streams get the post once.
 func TestAPostThatComesWhileAStreamJoinsIsSentOnce(t *testing.T) {
+	t.Parallel()
 	const latency, opening = 20 * time.Millisecond, 600 * time.Millisecond
 	for at := time.Duration(0); at < opening && !t.Failed(); at += 3 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
@@ -49,6 +50,7 @@ func TestAPostThatComesWhileAStreamJoinsIsSentOnce(t *testing.T) {
 // Streams of one home have separate windows. A post that is older than other posts reaches each
 // stream, and an older like count reaches each stream, too.
 func TestStreamsKeepTheirOwnWindows(t *testing.T) {
+	t.Parallel()
 	for n := range 40 {
 		synctest.Test(t, func(t *testing.T) {
 			a := newAPI(t, tabletest.NewMemory())
@@ -88,6 +90,7 @@ func TestStreamsKeepTheirOwnWindows(t *testing.T) {
 
 // The tests of this package must find each of these bugs.
 func TestPlantedBugsAreFound(t *testing.T) {
+	t.Parallel()
 	const stream, hub, share, arrivals = "internal/live/stream.go", "internal/live/home.go", "internal/live/share.go", "internal/feed/home/arrivals.go"
 	for name, b := range map[string]struct {
 		edit       planttest.Edit

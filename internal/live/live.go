@@ -23,7 +23,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/panics"
@@ -299,16 +298,16 @@ func (h *Hub) Open(ctx context.Context, who Caller, last string) (*Stream, error
 	if owed := h.shares.owes(who.User); owed > 0 {
 		return nil, &OwesError{owed}
 	}
-	wait, ok := h.budget.take(unitsOfOpening, mostOpeningWait)
-	if !ok {
-		return nil, &BusyError{wait}
+	turn, err := h.budget.join(h.shares.last(who.User))
+	if err != nil {
+		return nil, err
 	}
-	defer h.budget.use(-unitsOfOpening) // the reads of the opening have counted their units
+	defer turn.end()
 	st, err := h.admit(who)
 	if err != nil {
 		return nil, err
 	}
-	if err = backoff.Wait(ctx, wait); err == nil {
+	if err = turn.wait(ctx); err == nil {
 		err = st.begin(ctx, last)
 	}
 	if err != nil {

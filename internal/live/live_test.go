@@ -225,7 +225,7 @@ func (a *api) post(t *testing.T, author string) string {
 	t.Helper()
 	post, err := a.ids.New()
 	require.NoError(t, err)
-	p := schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1}
+	p := schema.Post{ID: post, Author: author, Content: schema.Content{Text: "x"}, LikeShards: 1}
 	_, err = a.store.Put(t.Context(), table.PutInput{Item: p.Item()})
 	require.NoError(t, err)
 	return post
@@ -324,6 +324,7 @@ func (c *client) leave() (posts []string, last string) {
 // Posts arrive in any order, clients move between two processes, and one of the processes delivers.
 // Each client gets each post once.
 func TestClientsMoveBetweenProcesses(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
@@ -368,6 +369,7 @@ func TestClientsMoveBetweenProcesses(t *testing.T) {
 }
 
 func TestAWriteOfTheProcessItselfWakesAHome(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
 		here, there := newAPI(t, store), newAPI(t, store)
@@ -385,6 +387,7 @@ func TestAWriteOfTheProcessItselfWakesAHome(t *testing.T) {
 }
 
 func TestLooksAreSharedAndPaced(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		var clients []*client
@@ -419,6 +422,7 @@ func TestLooksAreSharedAndPaced(t *testing.T) {
 }
 
 func TestStreamsOutliveATableThatFails(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		c := a.client(t, "ann", "")
@@ -443,6 +447,7 @@ func TestStreamsOutliveATableThatFails(t *testing.T) {
 }
 
 func TestCloseEndsStreamsAndRefusesNewOnes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		c := a.client(t, "ann", "")

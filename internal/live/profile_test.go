@@ -32,6 +32,7 @@ func (a *api) removeProfile(t *testing.T, user string) {
 // the streams are doing, and one read serves all of them. The streams send no later event. Once the
 // user has a profile again, new streams open.
 func TestStreamsEndWithTheProfileOfTheirUser(t *testing.T) {
+	t.Parallel()
 	for _, doing := range []string{"waiting", "resting", "reading"} {
 		for after := time.Duration(0); after < 30*time.Second; after += 3 * time.Second {
 			t.Run(fmt.Sprint(doing, " ", after), func(t *testing.T) {
@@ -87,6 +88,7 @@ func TestStreamsEndWithTheProfileOfTheirUser(t *testing.T) {
 
 // All streams of a home share one read of the profile every 50 seconds. The read costs half a unit.
 func TestTheLookAtAProfileIsShared(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		var clients []*client
@@ -124,6 +126,7 @@ func removals(store table.Store) *removal.Removals {
 // A removal by another process ends the streams of the removed user within seconds, at any time, even
 // while the streams' process has used up its units.
 func TestStreamsEndSoonAfterARemovalByAnotherProcess(t *testing.T) {
+	t.Parallel()
 	for _, units := range []int{live.DefaultUnits, 3} {
 		for after := time.Duration(0); after < 50*time.Second; after += 7 * time.Second {
 			synctest.Test(t, func(t *testing.T) {
@@ -147,6 +150,7 @@ func TestStreamsEndSoonAfterARemovalByAnotherProcess(t *testing.T) {
 // A late note in the index does not end a stream of the user's next life. The note causes only one
 // look at the profile.
 func TestANoteOfAFormerLifeEndsNoStream(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
 		a, looks, _ := newHinted(t, store, func(c *live.Config) { c.LikesEach = 1000 * time.Hour })
@@ -164,6 +168,7 @@ func TestANoteOfAFormerLifeEndsNoStream(t *testing.T) {
 
 // A table that fails during the check of a removal does not end the check.
 func TestADoubtOutlivesATableThatFails(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
 		here := newAPI(t, store)

@@ -39,6 +39,7 @@ func (a *api) returning(t *testing.T, user string, followees int) (names []strin
 // A client was away for 900 posts. The client gets each of these posts and then each new post,
 // whatever the duration of a table call is, with heartbeats between the posts.
 func TestAReplayOnASlowTableReachesTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, latency := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 110 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second} {
 		for _, followees := range []int{1, 900} {
 			t.Run(fmt.Sprint(latency, followees), func(t *testing.T) {
@@ -81,6 +82,7 @@ func TestAReplayOnASlowTableReachesTheEnd(t *testing.T) {
 // A table that fails in the middle of a replay ends the stream. The client keeps the posts that the
 // stream has sent.
 func TestAReplayThatFailsGetsFurther(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		_, last := a.client(t, "ann", "").leave()
@@ -106,6 +108,7 @@ func TestAReplayThatFailsGetsFurther(t *testing.T) {
 // A stream joins the other streams of its user, which still have a thousand posts to send. The new
 // stream begins with the first event after its opening.
 func TestANewStreamSendsNothingThatWasThereBefore(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		old := a.client(t, "ann", "")
@@ -180,6 +183,7 @@ func (h *countingHomes) Arrivals(ctx context.Context, viewer string, seen *home.
 // A process may stop while a stream opens. Then the stream makes no read, because no client waits for
 // the stream.
 func TestAStreamOfAStoppedHubReadsNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		homes := &countingHomes{}
 		a := newAPI(t, tabletest.NewMemory(), func(c *live.Config) { homes.Homes, c.Homes = c.Homes, homes })

@@ -98,6 +98,7 @@ func untilTick(p *posts) time.Time {
 
 // After a hint, a few looks follow until the post has arrived. After that, only slow looks follow.
 func TestLooksAfterAHint(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		delivered time.Duration // after the hint, 0 for never
 		looks     []time.Duration
@@ -141,6 +142,7 @@ func boolean(b bool) int {
 // A hint of a post that was already seen causes no look. A hint of an author whom no user of this
 // process follows causes no look either.
 func TestAHintOfASeenPostMakesNoLook(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
 		post := a.post(t, "author")
@@ -159,6 +161,7 @@ func TestAHintOfASeenPostMakesNoLook(t *testing.T) {
 
 // A thousand simultaneous posts that never arrive cost a home as many looks as one such post.
 func TestABurstOfHintsCostsTheSameLooks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
 		for range 1000 {
@@ -172,6 +175,7 @@ func TestABurstOfHintsCostsTheSameLooks(t *testing.T) {
 // A failing tail makes no look earlier, and the age of its last read grows. When the tail works again,
 // it reads from its last position, but a minute back at most.
 func TestATailThatFailsMakesNoLooks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
 		p.fail(true)
@@ -202,6 +206,7 @@ func TestATailThatFailsMakesNoLooks(t *testing.T) {
 // Only slow looks and hints decide when a failing table is read again. A hint stays after failed
 // looks.
 func TestATableThatFailsIsNotLookedAtMoreOften(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
 		a.failReads(true)
@@ -222,6 +227,7 @@ func TestATableThatFailsIsNotLookedAtMoreOften(t *testing.T) {
 
 // If the clock of the tail's process is ahead, the tail reads from the newest seen post.
 func TestATailWhoseClockIsAheadReadsFromTheNewestPost(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ahead = 30 * time.Second
 		a, p, _ := rules(t, func(c *live.Config) { c.Now = func() time.Time { return time.Now().Add(ahead) } })
@@ -235,6 +241,7 @@ func TestATailWhoseClockIsAheadReadsFromTheNewestPost(t *testing.T) {
 // A follow, an unfollow or a mute through this process takes effect at once on the authors whose posts
 // cause a look, even while the list is read.
 func TestEdgesThatThisProcessWritesCountAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
 		own := new(live.Wakes)
@@ -275,6 +282,7 @@ func (s slowList) Heard(ctx context.Context, viewer string, most int) ([]string,
 }
 
 func TestEdgesThatChangeWhileTheListIsReadAreKept(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t, func(c *live.Config) { c.Homes = slowList{c.Homes} })
 		own := new(live.Wakes)
@@ -310,6 +318,7 @@ func (r refusedList) Heard(ctx context.Context, viewer string, most int) ([]stri
 // The list is read again after a failed read. A follow that ended before the second read must not
 // appear to have begun during that read.
 func TestAListThatIsReadAgainHasTheEdgesOfTheTable(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var refuses atomic.Bool
 		refuses.Store(true)
@@ -335,6 +344,7 @@ func TestAListThatIsReadAgainHasTheEdgesOfTheTable(t *testing.T) {
 // After five consecutive posts that did not arrive, the posts of an author cause no look until a look
 // shows a post of the author.
 func TestAnAuthorWhosePostsDoNotComeBringsNoLooks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
 		missed := func() int {
@@ -359,6 +369,7 @@ func TestAnAuthorWhosePostsDoNotComeBringsNoLooks(t *testing.T) {
 // If a user follows an author through another process, the author is listed with the
 // first post in a look.
 func TestALookListsTheAuthorsThatItShows(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
 		post := a.post(t, "ben")
@@ -376,6 +387,7 @@ func TestALookListsTheAuthorsThatItShows(t *testing.T) {
 
 // While deliveries of several authors are late, no author leaves the list.
 func TestNoAuthorLeavesTheListWhileDeliveriesAreBehind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
 		others := []string{"x", "y", "z"}
@@ -402,6 +414,7 @@ func TestNoAuthorLeavesTheListWhileDeliveriesAreBehind(t *testing.T) {
 // A post that this process stores causes a look within milliseconds, even if the home pulls the
 // author. Without other processes, the process has no tail.
 func TestAPostOfThisProcessBringsALookAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
 		follow(t, store, "ann", "author")
@@ -420,6 +433,7 @@ func TestAPostOfThisProcessBringsALookAtOnce(t *testing.T) {
 
 // A stream that has opened causes a look soon, for the posts of a return.
 func TestAnOpeningBringsALook(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := rules(t)
 		began := time.Now()
@@ -433,6 +447,7 @@ func TestAnOpeningBringsALook(t *testing.T) {
 
 // Homes whose authors do not fit into memory get a look every ten seconds, and are counted.
 func TestHomesThatAreNotListedAreLookedAtMoreOften(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, _, c := rules(t, func(c *live.Config) { c.Edges = 1 })
 		unlisted := func() int { a.mu.Lock(); defer a.mu.Unlock(); return a.unlisted }
@@ -452,6 +467,7 @@ func TestHomesThatAreNotListedAreLookedAtMoreOften(t *testing.T) {
 // Looks, openings and the tail of a process share their units. A waiting home finally gets its look.
 // An opening that would wait too long is refused, and the refusal contains the waiting time.
 func TestTheUnitsOfAllStreamsAreBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rate, homes = 200, 150
 		store := tabletest.NewMemory()
@@ -509,6 +525,7 @@ func TestTheUnitsOfAllStreamsAreBounded(t *testing.T) {
 
 // The streams of a user end at once if this process removes the user.
 func TestARemovalByThisProcessEndsStreamsAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		c := a.client(t, "ann", "")

@@ -36,6 +36,13 @@ func (s *shares) owes(user string) time.Duration {
 	return max(0, time.Until(s.paid[user]))
 }
 
+// last returns the time until which the reads of user's streams are paid for. It is zero if they were paid for long ago.
+func (s *shares) last(user string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paid[user]
+}
+
 // use counts units that user's streams have used. The streams rest for at least rest.
 func (s *shares) use(user string, units float64, rest time.Duration) {
 	now := time.Now()

@@ -99,6 +99,7 @@ func flap(t *testing.T, apis []*api, last string, patience, lasts time.Duration)
 // position. The user reads 100 units a second, and at once 1,000 units plus one read. With several
 // processes, the user may read as much at each process. All reads are charged.
 func TestAUserThatReconnectsReadsNoMoreThanItsShare(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"all posts", "nothing", "hidden posts", "its position"} {
 		for _, processes := range []int{1, 3} {
 			t.Run(fmt.Sprint(name, " ", processes), func(t *testing.T) {
@@ -142,6 +143,7 @@ func TestAUserThatReconnectsReadsNoMoreThanItsShare(t *testing.T) {
 
 // A replay rests when its user has used up the share, and still reaches the end.
 func TestAReplayRests(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		posts := a.fill(t, "ann", 3000, false)
@@ -165,6 +167,7 @@ func TestAReplayRests(t *testing.T) {
 // service of its stream. Streams of a service rest while the service owes units. Streams of the user
 // itself do not rest.
 func TestStreamsOfServicesAreChargedToThem(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
 		posts := a.fill(t, "ann", 100, false)

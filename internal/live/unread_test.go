@@ -75,6 +75,7 @@ func withBadge(b *badge) func(*live.Config) {
 // Each stream gets the number at its start, and each change once: a change by this process at once,
 // and any other change at a slow look, or after a post.
 func TestStreamsShowTheNumberOfUnreadNotifications(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &badge{n: 2}
 		a := newAPI(t, tabletest.NewMemory(), withBadge(b))
@@ -133,6 +134,7 @@ func TestStreamsShowTheNumberOfUnreadNotifications(t *testing.T) {
 
 // A burst of writes causes a bounded number of reads.
 func TestABurstOfNotificationsIsReadOnceInAWhile(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &badge{}
 		a := newAPI(t, tabletest.NewMemory(), withBadge(b))
@@ -153,6 +155,7 @@ func TestABurstOfNotificationsIsReadOnceInAWhile(t *testing.T) {
 
 // The next slow look replaces a failed read. No earlier look replaces it.
 func TestANumberThatIsNotReadComesLater(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &badge{n: 1}
 		a := newAPI(t, tabletest.NewMemory(), withBadge(b))

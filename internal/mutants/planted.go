@@ -19,16 +19,16 @@ type bug struct {
 // planted returns the bugs that each run tests, whatever mutants it draws.
 func planted() []bug {
 	const (
-		walk, counts, likes    = "internal/ops/audit/audit.go", "internal/ops/audit/counts.go", "internal/ops/audit/likes.go"
-		recent, write          = "internal/table/embedded/recent.go", "internal/table/embedded/write.go"
-		record, topic          = "internal/queue/embedded/record.go", "internal/queue/embedded/topic.go"
-		writer, marks          = "internal/queue/embedded/writer.go", "internal/fanout/walk.go"
-		notifier, unfollows    = "internal/notify/notify.go", "internal/feed/unfollows.go"
-		stream, agenda, budget = "internal/live/stream.go", "internal/live/agenda.go", "internal/live/budget.go"
-		imports, exports       = "internal/ops/transfer/import.go", "internal/ops/transfer/export.go"
-		imported               = "internal/ops/transfer/verify.go"
-		markers, bookmarks     = "internal/feed/markers.go", "internal/feed/bookmarks.go"
-		jwk, letters, verify   = "internal/auth/jwk.go", "internal/admin/deadletters.go", "internal/admin/verify.go"
+		walk, counts, likes     = "internal/ops/audit/audit.go", "internal/ops/audit/counts.go", "internal/ops/audit/likes.go"
+		recent, write           = "internal/table/embedded/recent.go", "internal/table/embedded/write.go"
+		record, topic           = "internal/queue/embedded/record.go", "internal/queue/embedded/topic.go"
+		writer, marks           = "internal/queue/embedded/writer.go", "internal/fanout/walk.go"
+		notifier, unfollows     = "internal/notify/notify.go", "internal/feed/unfollows.go"
+		stream, agenda, budget  = "internal/live/stream.go", "internal/live/agenda.go", "internal/live/budget.go"
+		imports, exports        = "internal/ops/transfer/import.go", "internal/ops/transfer/export.go"
+		imported                = "internal/ops/transfer/verify.go"
+		markers, bookmarks      = "internal/feed/markers.go", "internal/feed/bookmarks.go"
+		jwk, letters, operation = "internal/auth/jwk.go", "internal/admin/deadletters.go", "internal/admin/op.go"
 	)
 	return []bug{
 		// The simulation finds these five bugs in at most about one seed of a thousand.
@@ -47,8 +47,8 @@ func planted() []bug {
 		{"a batch takes no locks", write, "set.add(space.keys[i], !blind)", ""},
 		{"readers of the index do not wait for a new hint", write, "st.addSlot(after.Str(table.AttrGSI1PK))", ""},
 		{"a stream joins the others without a last look", stream, "frames, err := st.replay(ctx)\n\tif len(frames) > 0 {\n\t\tst.push", "frames, err := []byte(nil), error(nil)\n\tif len(frames) > 0 {\n\t\tst.push"},
-		{"an RSA key with the exponent 1 is taken", jwk, "e.Int64() < 3 ||", ""},
-		{"a point of 257 bits is taken", jwk, "x.BitLen() > 256 ||", ""},
+		{"an RSA key with the exponent 2 is taken", jwk, " && key.E > 2", ""},
+		{"a key of another curve is taken", jwk, "if key.Curve == elliptic.P256() {", "if key.Curve != elliptic.P521() {"},
 		{"a check that meets another transaction is given up", walk, "|| !cancelled.Retryable()", "|| true"},
 		{"a judgement does without what it cannot read", counts, "s.read(ctx); err != nil || len(s.counted.keys) == 0 {", "s.read(ctx); len(s.counted.keys) == 0 {"},
 		{"a hint during a look is taken for the look's", agenda, "known != nil && (named ||", "known != nil && (true ||"},
@@ -65,8 +65,17 @@ func planted() []bug {
 		{"the check of an import misses no entry of a home that pulls the author", imported, "err == nil && (m.Pulls(post) ||", "err == nil && (m.Kind == schema.MarkPulled ||"},
 		{"an export ends after the first page of users", exports, "next = page.Next", ""},
 		{"an export has likes that were taken back", exports, `like.Kind == "" ||`, ""},
+		{"a first page promises notifications that it hides", "internal/feed/notices/list.go", "if of.Unread {", "if of.Unread || r.above > shown {"},
+		{"an export has bookmarks of posts that it lacks", exports, "_, written[post] = e.posts[hashOf(post)]", "written[post] = true"},
+		{"an export has a follow across a block", exports, "err != nil || between ||", "err != nil || !between && between ||"},
+		{"an export names users who left", exports, "delete(e.users, user)\n\t\treturn nil\n\t}\n\tp, err", "return nil\n\t}\n\tp, err"},
+		{"an export has posts that are later than its beginning", exports, "err != nil || e.late(made) {\n\t\t\treturn err\n\t\t}\n\t\tif err := e.post", "err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif err := e.post"},
+		{"an import loses the data of a comment", "internal/feed/import.go", "Data: in.Data, Mentions: c.Mentions}", "Mentions: c.Mentions}"},
+		{"an export loses the data of a comment", exports, "Data: messages.Data(c.Data), ", ""},
+		{"a key is bound to a post without its data", "internal/feed/idempotency.go", "string(c.Data), ", ""},
+		{"an import counts records that it left out", imported, "v.leaveOut(r.Type, ref)", "_ = v.leaveOut"},
 		{"a drop leaves letters and does not report it", letters, "if len(ids) == 0 && len(letters) == MaxDeadLetters {", "if false {"},
-		{"a walk ends with the time limit of other calls", verify, "patient.Timeout = 0", ""},
+		{"a walk ends with the time limit of other calls", operation, "client.Timeout = 0", ""},
 	}
 }
 

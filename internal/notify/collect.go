@@ -17,7 +17,8 @@ import (
 
 // collector is the state of one Run. It takes messages into windows and gives the windows to workers.
 type collector struct {
-	cfg Config
+	cfg   Config
+	pairs pairs
 	// wake gets a value when there is room for messages again, or when a window is put
 	// back to wait.
 	wake chan struct{}
@@ -51,7 +52,7 @@ type window struct {
 
 func newCollector(cfg Config) *collector {
 	return &collector{
-		cfg: cfg, wake: make(chan struct{}, 1), ready: make(chan *window, cfg.MaxMessages),
+		cfg: cfg, pairs: pairs{most: cfg.Mentions}, wake: make(chan struct{}, 1), ready: make(chan *window, cfg.MaxMessages),
 		open: map[subject]*window{}, slow: map[string]time.Duration{}, waiting: map[string]int{}, idle: make(chan struct{}),
 	}
 }
@@ -154,7 +155,7 @@ func (c *collector) work(ctx context.Context) {
 		}
 		var result Result
 		err := panics.Catch(func() (err error) {
-			result, err = (&writer{&c.cfg, w}).write(ctx)
+			result, err = (&writer{&c.cfg, w, &c.pairs}).write(ctx)
 			return err
 		})
 		if caught, ok := errors.AsType[*panics.Error](err); ok {

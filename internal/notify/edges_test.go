@@ -14,6 +14,7 @@ import (
 
 // Without settings, a window takes two seconds by the real clock.
 func TestTheZeroValueOfASettingIsItsDefault(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.cfg = notify.Config{Store: w, Broker: w, IDs: w.ids}
 		w.run(func() {
@@ -29,6 +30,7 @@ func TestTheZeroValueOfASettingIsItsDefault(t *testing.T) {
 
 // If a user takes a like back, is muted, and likes again, the notification leaves the second like out.
 func TestALikeAgainOfAMutedUserIsLeftOut(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			w.like("bob", true)
@@ -46,6 +48,7 @@ func TestALikeAgainOfAMutedUserIsLeftOut(t *testing.T) {
 
 // A notification that expires in the second of a write is replaced at once by the new notification.
 func TestANoticeThatExpiresNowIsReplacedAtOnce(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			for _, left := range []time.Duration{time.Second, 2 * time.Second} { // the window ends in two seconds
@@ -65,6 +68,7 @@ func TestANoticeThatExpiresNowIsReplacedAtOnce(t *testing.T) {
 
 // A notification of a late action is kept as long as any other notification.
 func TestALateActionKeepsItsNoticeAsLong(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			version, err := id.Named(time.Now().Add(-30*time.Minute), "late")
@@ -72,6 +76,21 @@ func TestALateActionKeepsItsNoticeAsLong(t *testing.T) {
 			w.send(counted(version, w.post, "bob", true))
 			w.settle()
 			assert.WithinDuration(t, time.Now().Add(90*24*time.Hour), w.notice(schema.NoticeLike, w.post).TTL, 5*time.Second)
+		})
+	})
+}
+
+// A notification of an action from a clock that is ahead outlives the action's messages.
+func TestAnActionFromAheadKeepsItsNoticeLonger(t *testing.T) {
+	t.Parallel()
+	play(t, func(w *world) {
+		w.run(func() {
+			ahead := time.Now().Add(4 * time.Minute)
+			version, err := id.Named(ahead, "ahead")
+			require.NoError(t, err)
+			w.send(counted(version, w.post, "bob", true))
+			w.settle()
+			assert.WithinDuration(t, ahead.Add(90*24*time.Hour), w.notice(schema.NoticeLike, w.post).TTL, 5*time.Second)
 		})
 	})
 }

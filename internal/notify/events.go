@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
@@ -66,11 +67,24 @@ func read(e messages.Event) (subject, action) {
 			action{act: schema.Act{Version: e.CommentID, State: there(e.Deleted), User: e.UserID}, comment: e.CommentID}
 	case *messages.Followed: // the sender has replaced the mark's version by the id of the follow
 		return subject{e.AuthorID, schema.NoticeFollow, ""}, action{act: schema.Act{Version: e.MarkVersion, State: schema.ActHolds, User: e.FollowerID}}
+	case *messages.Unfollowed:
+		return subject{e.AuthorID, schema.NoticeFollow, ""}, action{act: schema.Act{Version: e.MarkVersion, User: e.FollowerID}}
 	case *messages.Mentioned:
 		return subject{e.UserID, schema.NoticeMention, e.PostID},
 			action{act: schema.Act{Version: cmp.Or(e.CommentID, e.PostID), State: there(e.Deleted), User: e.ActorID}, comment: e.CommentID}
 	}
 	return subject{}, action{}
+}
+
+// record returns the key of the item that shows whether the action happened, if the event was sent before the action.
+func (a *action) record(about subject) (key table.Key, early bool) {
+	switch {
+	case a.comment != "":
+		return schema.CommentKey(about.target, a.comment), true
+	case about.kind == schema.NoticeFollow && !a.act.Holds():
+		return schema.MarkKey(a.act.User, about.user), true
+	}
+	return table.Key{}, false
 }
 
 func there(deleted bool) string {
@@ -93,7 +107,7 @@ func (cfg *Config) decode(msg *message.Message) (about subject, a *action, err e
 	}
 	about, read := read(event)
 	if about.kind == "" {
-		return subject{}, nil, messages.Permanent(messages.ReasonWrongTopic, "%s on %s", event.Kind(), queue.TopicNotices)
+		return subject{}, nil, messages.Permanent(messages.ReasonWrongTopic, "%s on %s", messages.KindOf(event), queue.TopicNotices)
 	}
 	if about.user == read.act.User {
 		about.user = ""

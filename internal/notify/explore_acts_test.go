@@ -228,6 +228,7 @@ func (w actsWorld) broken(s actsState) string {
 }
 
 func TestExploreActs(t *testing.T) {
+	t.Parallel()
 	histories := [][]act{
 		{{0, 'a', 1, 1}, {0, 'b', 2, 1}, {0, 'a', 3, 0}},
 		{{0, 'a', 1, 1}, {0, 'a', 2, 2}, {0, 'b', 3, 1}, {0, 'c', 4, 0}},

@@ -176,6 +176,7 @@ func (w pagingWorld) page(s pagingState, view [3]int, add func(pagingState, stri
 }
 
 func TestExplorePaging(t *testing.T) {
+	t.Parallel()
 	explore(t, []run[pagingState]{
 		{name: "pages of one", world: pagingWorld{size: 1, moves: 2}.world()},
 		{name: "pages of two", world: pagingWorld{size: 2, moves: 3}.world()},

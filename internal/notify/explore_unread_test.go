@@ -220,5 +220,6 @@ func unreadProtocol() []run[unreadState] {
 }
 
 func TestExploreUnread(t *testing.T) {
+	t.Parallel()
 	explore(t, slices.Concat(unreadRules(), unreadPromises(), unreadProtocol()))
 }

@@ -74,6 +74,7 @@ func withoutPlaces(acts []schema.Act) []schema.Act {
 }
 
 func TestMergeIsTheNewestActionsInWhateverOrderTheyCome(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom(schema.NoticeKinds).Draw(t, "kind")
 		acts := drawActs(t, kind)
@@ -117,6 +118,7 @@ func check(t *rapid.T, before, n schema.Notice) {
 }
 
 func TestANotificationLiesAtItsNewestActionThatHolds(t *testing.T) {
+	t.Parallel()
 	act := func(user, version, state string) []schema.Act {
 		return []schema.Act{{User: user, Version: version, State: state}}
 	}
@@ -142,6 +144,7 @@ func TestANotificationLiesAtItsNewestActionThatHolds(t *testing.T) {
 }
 
 func TestAnActionThatIsLeftOutLeavesNothing(t *testing.T) {
+	t.Parallel()
 	rules := places()
 	rules.LeftOut = func(act schema.Act) bool { return act.User == "muted" }
 	n := schema.Notice{User: "u", Kind: schema.NoticeLike, Target: "p"}

@@ -15,7 +15,7 @@
 //   - Ack an event before its action is in the table.
 //   - Write a notification on any other condition than the revision that it read, nor later than
 //     longestStep after the read: the purge of a deleted post would miss the notification.
-//   - Trust an event that a comment exists, or is deleted: only the table shows that.
+//   - Trust an event that a comment exists or is deleted, or that a follow ended: only the table shows that.
 //   - Drop an action that was taken back before five newer actions push it out.
 //   - Give an action another place than its first place, nor a place at or below the user's mark.
 //
@@ -83,6 +83,9 @@ type Config struct {
 	MaxMessages int
 	// Workers bounds the number of windows that are written at the same time; 16 if 0.
 	Workers int
+	// Mentions is the maximum number of notifications of mentions by one user at one recipient in an hour, in this
+	// process; 0 is no limit.
+	Mentions int
 	// Grace is the maximum time for which windows may run after the stop. Then their messages
 	// are returned to the queue.
 	Grace time.Duration

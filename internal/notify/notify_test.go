@@ -22,6 +22,7 @@ import (
 
 // TestUnitsOfANotice checks the prices of docs/ACCESS_PATTERNS.md.
 func TestUnitsOfANotice(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			var read, wrote float64
@@ -59,6 +60,7 @@ func TestUnitsOfANotice(t *testing.T) {
 }
 
 func TestANoticeNamesTheLatestActionsOnly(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			for i := range 7 {
@@ -80,6 +82,7 @@ func TestANoticeNamesTheLatestActionsOnly(t *testing.T) {
 }
 
 func TestAnUnlistedNoticeOutlivesOlderMessages(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			like := w.like("bob", true)
@@ -102,6 +105,7 @@ func TestAnUnlistedNoticeOutlivesOlderMessages(t *testing.T) {
 }
 
 func TestAPlaceIsAboveTheMark(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			mark := id.Floor(time.Now().Add(4 * time.Minute)) // the mark of another process, whose clock is ahead
@@ -114,6 +118,7 @@ func TestAPlaceIsAboveTheMark(t *testing.T) {
 }
 
 func TestMutedAndBlockedUsersAreLeftOut(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			mute, _ := schema.Mute{User: "ann", Author: "bob", Since: time.Now()}.Items()
@@ -138,6 +143,7 @@ func TestMutedAndBlockedUsersAreLeftOut(t *testing.T) {
 }
 
 func TestNobodyWithoutAProfileIsNotified(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			w.drop(schema.ProfileKey("ann"))
@@ -157,6 +163,7 @@ func TestNobodyWithoutAProfileIsNotified(t *testing.T) {
 }
 
 func TestACommentIsThereOrGoneByTheTable(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			comment := schema.Comment{ID: w.newID(), Post: w.post, Author: "bob", Text: "!"}
@@ -192,7 +199,55 @@ func TestACommentIsThereOrGoneByTheTable(t *testing.T) {
 	})
 }
 
+func TestTheEndOfAFollowIsThereByTheTable(t *testing.T) {
+	t.Parallel()
+	play(t, func(w *world) {
+		holds := func() bool { return w.notice(schema.NoticeFollow, "").Acts[0].Holds() }
+		follow := func() string {
+			mark := schema.Mark{User: "bob", Author: "ann", Kind: schema.MarkBackfill, From: id.Min, Version: w.newID()}
+			w.put(mark.Item())
+			w.send(&messages.Followed{FollowerID: "bob", AuthorID: "ann", From: id.Min, MarkVersion: mark.Version})
+			w.settle()
+			return mark.Version
+		}
+		unfollow := func() (end func()) {
+			mark := schema.Mark{User: "bob", Author: "ann", Kind: schema.MarkUnfollowed, Version: w.newID(), TTL: time.Now().Add(30 * 24 * time.Hour)}
+			w.send(&messages.Unfollowed{FollowerID: "bob", AuthorID: "ann", MarkVersion: mark.Version})
+			return func() { w.put(mark.Item()) }
+		}
+		w.run(func() {
+			follow()
+			end := unfollow()
+			pass(time.Minute)
+			assert.True(t, holds(), "the transaction has not happened")
+			end()
+			w.settle()
+			assert.False(t, holds())
+			place := w.notice(schema.NoticeFollow, "").Acts[0].Place
+
+			follow()
+			assert.True(t, holds())
+			assert.Equal(t, place, w.notice(schema.NoticeFollow, "").Acts[0].Place, "it is no news")
+			start := time.Now()
+			unfollow()
+			w.settle()
+			assert.True(t, holds(), "the transaction never happened")
+			assert.GreaterOrEqual(t, time.Since(start), messages.MaxAhead, "it might still have happened")
+
+			end = unfollow()
+			end()
+			follow()
+			received := w.receives
+			w.settle()
+			assert.True(t, holds(), "the follow is newer")
+			assert.LessOrEqual(t, w.receives, received+1, "nothing waits for the end of a former follow")
+			assert.Empty(t, w.dead)
+		})
+	})
+}
+
 func TestTheNoticeOfAPostThatIsGoneGoes(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			w.like("bob", true)
@@ -212,6 +267,7 @@ func TestTheNoticeOfAPostThatIsGoneGoes(t *testing.T) {
 // I15: a notification expires with its post, whether it is listed or not, and no worker writes the
 // notification after the end of the post.
 func TestTheNoticeOfAPostWithAnEndExpiresWithIt(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		end := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 		w.put(schema.PostRef{ID: w.post, Author: "ann", LikeShards: 1, End: end}.Item())
@@ -245,6 +301,7 @@ func TestTheNoticeOfAPostWithAnEndExpiresWithIt(t *testing.T) {
 
 // Between a worker's read and the worker's put, another worker writes, the mark rises, or the worker sleeps.
 func TestAPutMeetsWhatItRead(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			w.like("bob", true)
@@ -271,24 +328,28 @@ func TestAPutMeetsWhatItRead(t *testing.T) {
 }
 
 func TestAWorkerThatSleptReadsAgain(t *testing.T) {
-	play(t, func(w *world) {
-		w.run(func() {
-			slept := false
-			w.slowRead = func() {
-				if !slept {
-					slept = true
-					<-time.After(2 * time.Minute)
-					w.put(schema.PostRef{ID: w.post, Author: "ann", LikeShards: 1, Deleted: true}.Item())
+	t.Parallel()
+	for _, sleep := range []time.Duration{time.Minute + time.Second, 2 * time.Minute} {
+		play(t, func(w *world) {
+			w.run(func() {
+				slept := false
+				w.slowRead = func() {
+					if !slept {
+						slept = true
+						<-time.After(sleep)
+						w.put(schema.PostRef{ID: w.post, Author: "ann", LikeShards: 1, Deleted: true}.Item())
+					}
 				}
-			}
-			w.like("bob", true)
-			w.settle()
-			assert.Empty(t, w.notice(schema.NoticeLike, w.post).Acts, "the purge would have missed it")
+				w.like("bob", true)
+				w.settle()
+				assert.Empty(t, w.notice(schema.NoticeLike, w.post).Acts, "the purge would have missed it")
+			})
 		})
-	})
+	}
 }
 
 func TestEveryFaultOfAWriteIsMadeGood(t *testing.T) {
+	t.Parallel()
 	for name, planned := range map[string]error{
 		"refused": refused(), "lost answer": errLost, "unknown": errors.New("planned"),
 	} {
@@ -320,6 +381,7 @@ func TestEveryFaultOfAWriteIsMadeGood(t *testing.T) {
 }
 
 func TestAHotRecipientHasLongerWindows(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		var open atomic.Bool
 		w.beforePut = func(int) error {
@@ -353,6 +415,7 @@ func TestAHotRecipientHasLongerWindows(t *testing.T) {
 
 // A write that the throttle did not send counts as refused: its window collects again.
 func TestAWriteThatWasNotSentWaitsInItsWindow(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.beforePut = func(n int) error {
 			if n == 1 {
@@ -371,6 +434,7 @@ func TestAWriteThatWasNotSentWaitsInItsWindow(t *testing.T) {
 
 // The refused writes of one user hold 500 messages at most, even if the messages are about many posts.
 func TestRefusedWritesOfOneUserHoldFewMessages(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.cfg.MaxMessages = 2000
 		var open atomic.Bool
@@ -396,6 +460,7 @@ func TestRefusedWritesOfOneUserHoldFewMessages(t *testing.T) {
 }
 
 func TestAWindowOfManyMessagesIsWrittenAtOnce(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.cfg.Window = time.Hour
 		w.run(func() {
@@ -410,6 +475,7 @@ func TestAWindowOfManyMessagesIsWrittenAtOnce(t *testing.T) {
 }
 
 func TestNoMoreMessagesAreHeldThanMayBe(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		var held, most atomic.Int64
 		w.cfg.Window, w.cfg.MaxMessages = time.Hour, 10
@@ -430,6 +496,7 @@ func TestNoMoreMessagesAreHeldThanMayBe(t *testing.T) {
 }
 
 func TestAStopWritesWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.cfg.Window, w.cfg.Grace = time.Hour, time.Minute
 		w.run(func() {
@@ -443,6 +510,7 @@ func TestAStopWritesWhatIsHeld(t *testing.T) {
 }
 
 func TestAnEventThatIsNotSentKeepsItsMessage(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.unsent = errors.New("planned")
 		w.run(func() {
@@ -462,6 +530,7 @@ func TestAnEventThatIsNotSentKeepsItsMessage(t *testing.T) {
 }
 
 func TestAClockInDoubtGivesNoPlace(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.clock = clock.New(w.now)
 		w.cfg.Clock = w.clock
@@ -486,9 +555,33 @@ func TestAClockInDoubtGivesNoPlace(t *testing.T) {
 	})
 }
 
+// A comment's event that seems old only because the clock jumped ahead is not dropped.
+func TestAClockInDoubtDropsNoEventOfAComment(t *testing.T) {
+	t.Parallel()
+	play(t, func(w *world) {
+		w.clock = clock.New(w.now)
+		w.cfg.Clock = w.clock
+		w.run(func() {
+			comment := schema.Comment{ID: w.newID(), Post: w.post, Author: "bob", Text: "!"}
+			w.clock.Observe(time.Now(), 0)
+			w.skew = time.Hour
+			w.clock.Observe(time.Now(), 0)
+			e := &messages.Commented{Header: messages.Header{EventID: comment.ID, Time: time.Now()}, PostID: w.post, AuthorID: "ann", CommentID: comment.ID, UserID: "bob"}
+			w.send(e)
+			pass(10 * time.Second)
+			assert.Equal(t, 1, w.left(), "the comment may still be made")
+			w.skew = 0
+			w.put(comment.Item())
+			w.settle()
+			assert.Len(t, w.notice(schema.NoticeComment, w.post).Acts, 1)
+		})
+	})
+}
+
 // TestANotificationDoesNotExpireByAClockInDoubt lets the clock jump beyond the end of a notification
 // whose like was taken back: the like keeps its place (I14).
 func TestANotificationDoesNotExpireByAClockInDoubt(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.clock = clock.New(w.now)
 		w.cfg.Clock = w.clock
@@ -515,6 +608,7 @@ func TestANotificationDoesNotExpireByAClockInDoubt(t *testing.T) {
 }
 
 func TestAMessageOfAnotherTopicIsADeadLetter(t *testing.T) {
+	t.Parallel()
 	play(t, func(w *world) {
 		w.run(func() {
 			w.send(&messages.Seen{UserID: "ann"})
@@ -526,6 +620,7 @@ func TestAMessageOfAnotherTopicIsADeadLetter(t *testing.T) {
 }
 
 func TestRecipients(t *testing.T) {
+	t.Parallel()
 	assert.Empty(t, notify.Recipient(&messages.LikeCounted{AuthorID: "ann", UserID: "ann"}), "nobody is notified of the own actions")
 	assert.Equal(t, "ann", notify.Recipient(&messages.LikeCounted{AuthorID: "ann", UserID: "bob"}))
 	assert.Equal(t, "ann", notify.Recipient(&messages.Followed{AuthorID: "ann", FollowerID: "bob"}))

@@ -25,8 +25,9 @@ const (
 
 // writer writes one window.
 type writer struct {
-	cfg *Config
-	w   *window
+	cfg   *Config
+	w     *window
+	pairs *pairs
 }
 
 // stored is the part of the table that a window depends on, at the time of the read.
@@ -37,14 +38,15 @@ type stored struct {
 	notice  schema.Notice
 	mark    string
 	// unknown means that the recipient of a follow or a mention has no profile. after is an id above
-	// all ids of the recipient's former lives. For the author of a living post, no profile is read.
-	unknown bool
-	after   string
+	// all ids of the recipient's former lives, and removal is the event that ended the latest of these
+	// lives. For the author of a living post, no profile is read.
+	unknown        bool
+	after, removal string
 	// post is the target, nil if the target is absent or deleted. ended means that the post has ended.
 	post  *schema.PostRef
 	ended bool
-	// comments has the stored comments among the comments of the window's actions.
-	comments map[string]bool
+	// records has the stored records of the window's actions.
+	records map[table.Key]table.Item
 }
 
 // write merges the actions of a window into their notification, and sends the notification's
@@ -81,7 +83,7 @@ var errSlept = errors.New("the worker stood still")
 func (wr *writer) read(ctx context.Context) (stored, error) {
 	about := wr.w.about
 	at := wr.cfg.Now()
-	now := stored{at: at, expired: wr.cfg.Clock.Expired(at), notice: schema.Notice{User: about.user, Kind: about.kind, Target: about.target}, comments: map[string]bool{}}
+	now := stored{at: at, expired: wr.cfg.Clock.Expired(at), notice: schema.Notice{User: about.user, Kind: about.kind, Target: about.target}, records: map[table.Key]table.Item{}}
 	keys := []table.Key{now.notice.Key(), schema.NoticeMarkKey(about.user)}
 	if about.target != "" {
 		keys = append(keys, schema.PostByIDKey(about.target))
@@ -90,11 +92,11 @@ func (wr *writer) read(ctx context.Context) (stored, error) {
 	if now.unknown = about.kind == schema.NoticeFollow || about.kind == schema.NoticeMention; now.unknown {
 		keys = append(keys, profile)
 	}
-	asked := map[string]bool{}
+	asked := map[table.Key]bool{}
 	for _, a := range wr.w.actions {
-		if a.comment != "" && !asked[a.comment] {
-			asked[a.comment] = true
-			keys = append(keys, schema.CommentKey(about.target, a.comment))
+		if key, early := a.record(about); early && !asked[key] {
+			asked[key] = true
+			keys = append(keys, key)
 		}
 	}
 	res, err := wr.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
@@ -108,22 +110,31 @@ func (wr *writer) read(ctx context.Context) (stored, error) {
 		case keys[1]:
 			now.mark = schema.NoticeMark(&it)
 		case profile:
-			now.unknown, now.after = false, it.Str(schema.AttrAfter)
+			now.unknown, now.after, now.removal = false, it.Str(schema.AttrAfter), it.Str(schema.AttrEvent)
 		case schema.PostByIDKey(about.target):
 			var ref schema.PostRef
 			if ref, err = schema.ParsePostRef(it); !ref.Deleted {
 				now.post, now.ended = &ref, ref.Gone(now.at)
 			}
 		default:
-			var c schema.Comment
-			c, err = schema.ParseComment(it)
-			now.comments[c.ID] = true
+			now.records[it.Key] = it
 		}
 		if err != nil {
 			return now, err
 		}
 	}
+	now.after = now.life()
 	return now, nil
+}
+
+// life returns an id that is above all ids of the recipient's former lives. The post of a like or a comment
+// is the recipient's own, so its id is such an id. But the id of a post from a clock that is far ahead must
+// not lead all later places of the recipient ahead.
+func (now stored) life() string {
+	if at, err := id.Time(now.notice.Target); err == nil && at.Sub(now.at) <= messages.MaxAhead {
+		return max(now.after, now.notice.Target)
+	}
+	return now.after
 }
 
 // merge merges the actions into the notification, and writes the notification if it changes.
@@ -136,9 +147,9 @@ func (wr *writer) merge(ctx context.Context, now stored) (Result, error) {
 	merged := Merge(now.notice, acts, Rules{
 		LeftOut: leftOut,
 		Place: func(above string) (place string) {
-			// The place is the time of the clock, but above the mark (I14) and above the item's
-			// places. The random bits of the generator give two notifications different places
-			// (I7).
+			// The place is the time of the clock, but above the mark (I14), above the item's places, and
+			// above all ids of the recipient's former lives (I12). The random bits of the generator give two
+			// notifications different places (I7).
 			var made string
 			if made, err = wr.cfg.IDs.After(max(above, now.mark, now.after)); err != nil {
 				return above
@@ -154,42 +165,69 @@ func (wr *writer) merge(ctx context.Context, now stored) (Result, error) {
 		if err := wr.put(ctx, now, merged); err != nil {
 			return "", err
 		}
+		for _, act := range merged.Acts {
+			if _, known := now.notice.Find(act); !known && act.Holds() {
+				wr.pairs.note(merged, act.User, now.at)
+			}
+		}
 		result = ResultWritten
 	}
 	return result, wr.tell(ctx, now.notice, merged)
 }
 
 // confirmed returns the actions that the table confirms. Only the table shows whether a comment
-// exists: an event that arrives before the comment's transaction waits, and is dropped if the
+// exists, or a follow has ended: an event that arrives before the transaction waits, and is dropped if the
 // transaction never commits.
 func (wr *writer) confirmed(now stored) (acts []schema.Act) {
 	for _, a := range wr.w.actions {
 		a.err, a.done = nil, false
-		if a.comment == "" || now.comments[a.comment] == a.act.Holds() {
+		happened, never := now.shows(a, wr.w.about)
+		if happened {
 			acts = append(acts, a.act)
+			continue
+		}
+		if a.done = never; never {
 			continue
 		}
 		age := now.at.Sub(a.at)
 		if a.err = wr.cfg.Clock.Doubt(); a.err == nil && age < settled {
-			a.err = &queue.Later{After: max(time.Second, min(age, settled-age)), Reason: "the comment is not there yet, or not gone"}
+			a.err = &queue.Later{After: max(time.Second, min(age, settled-age)), Reason: "the comment is not there yet, or not gone, or the follow has not ended"}
 		}
 		a.done = a.err == nil
 	}
 	return acts
 }
 
+// shows reports whether an action happened, according to its record. never means that the action will never happen, or that
+// the user follows again: the versions of home marks grow, so a mark with a higher version is newer than the end of a follow.
+func (now stored) shows(a *action, about subject) (happened, never bool) {
+	key, early := a.record(about)
+	it, there := now.records[key]
+	if !early || a.comment != "" {
+		return !early || there == a.act.Holds(), false
+	}
+	version, ended := it.Str(schema.AttrVersion), it.Str(schema.AttrKind) == string(schema.MarkUnfollowed)
+	return ended && version >= a.act.Version, !ended && version > a.act.Version
+}
+
 // unwanted returns the rule that leaves out some actions that begin to hold: the actions of muted
-// users, mentions over a block, and all actions for a recipient without a profile. While the
-// clock is in doubt, each action that begins to hold waits, since its place would be wrong.
+// users, mentions over a block, mentions by a user with too many mentions of the recipient in this hour, actions from
+// before the recipient's latest removal (I12), and all actions for a recipient without a profile. While the clock is in
+// doubt, each action that begins to hold waits, since its place would be wrong.
 func (wr *writer) unwanted(ctx context.Context, now stored, acts []schema.Act) (leftOut func(schema.Act) bool, err error) {
 	n := now.notice
 	begin := map[string]bool{} // the users of the actions that begin to hold
+	unwanted := map[string]bool{}
 	var keys []table.Key
 	for _, act := range acts {
 		if old, ok := n.Find(act); !act.Holds() || ok && (old.Holds() || !act.Replaces(old)) || begin[act.User] {
 			continue
 		}
 		begin[act.User] = true
+		if wr.pairs.full(n, act.User, now.at) {
+			unwanted[act.User] = true
+			continue
+		}
 		keys = append(keys, schema.MuteKey(n.User, act.User))
 		if n.Kind == schema.NoticeMention {
 			keys = append(keys, schema.BlockKey(n.User, act.User))
@@ -203,14 +241,17 @@ func (wr *writer) unwanted(ctx context.Context, now stored, acts []schema.Act) (
 		}
 		now.unknown = true
 	}
-	if now.unknown || len(keys) == 0 {
+	if now.unknown {
 		return func(act schema.Act) bool { return begin[act.User] }, nil
+	}
+	leftOut = func(act schema.Act) bool { return unwanted[act.User] || act.Version <= now.removal }
+	if len(keys) == 0 {
+		return leftOut, nil
 	}
 	res, err := wr.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys})
 	if err != nil {
 		return nil, fmt.Errorf("read the mutes of %s: %w", n.User, err)
 	}
-	unwanted := map[string]bool{}
 	for _, it := range res.Items {
 		other, muted := schema.MutedOfSK(it.Key.SK)
 		if !muted {
@@ -218,7 +259,7 @@ func (wr *writer) unwanted(ctx context.Context, now stored, acts []schema.Act) (
 		}
 		unwanted[other] = true
 	}
-	return func(act schema.Act) bool { return unwanted[act.User] }, nil
+	return leftOut, nil
 }
 
 // put writes a notification on the condition that nobody has written it since the read.

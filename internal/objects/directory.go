@@ -135,6 +135,10 @@ func (d *Directory) makeDir(dir string) error {
 	if dir == "." || d.ready[dir] {
 		return nil
 	}
+	// The disk may have gone since the draft was written: without its root, an archive would begin again.
+	if _, err := d.fs.Stat(d.path(draftsDir)); err != nil {
+		return err
+	}
 	if err := d.fs.MkdirAll(d.path(dir), 0o700); err != nil {
 		return err
 	}
@@ -160,7 +164,7 @@ func (d *Directory) Get(ctx context.Context, name string) (io.ReadCloser, error)
 	if err := errors.Join(checkName(name), context.Cause(ctx)); err != nil {
 		return nil, err
 	}
-	f, err := d.fs.Open(d.path(name))
+	f, err := d.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := d.there(ctx, "get", name); err != nil {
 			return nil, err
@@ -171,6 +175,32 @@ func (d *Directory) Get(ctx context.Context, name string) (io.ReadCloser, error)
 		return nil, d.failed(ctx, "get", name, err)
 	}
 	return &content{ctx: ctx, ReadCloser: f, name: name, kind: d.kind}, nil
+}
+
+// errIrregular means that a name belongs to no object: the open of a FIFO would wait for ever, and a device has no end.
+var errIrregular = errors.New("it is no regular file: remove it")
+
+// open opens the file of an object. Others may write to the disk of a store, so the file is looked at before it is opened, and again
+// afterwards.
+func (d *Directory) open(name string) (vfs.File, error) {
+	info, err := d.fs.Stat(d.path(name))
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errIrregular
+	}
+	f, err := d.fs.Open(d.path(name))
+	if err != nil {
+		return nil, err
+	}
+	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
+		err = errIrregular
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // there returns an error if the disk of the store is not mounted.
@@ -244,6 +274,9 @@ func (l *listing) walk(dir string) bool {
 			return false
 		case info.IsDir():
 			held = append(held, name+"/")
+		case !info.Mode().IsRegular():
+			l.yield(Object{}, l.failed(l.ctx, "list", name, errIrregular))
+			return false
 		case name > l.after && strings.HasPrefix(name, l.prefix) && !l.yield(Object{name, info.Size(), info.ModTime()}, nil):
 			return false
 		}
@@ -275,7 +308,7 @@ func (d *Directory) Delete(ctx context.Context, name string) error {
 // kind returns the kind of an error of the file system. If the disk is full or fails, the kind
 // is ErrAway, so the caller retries.
 func (d *Directory) kind(err error) error {
-	for _, refused := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTSUP, syscall.ENOTDIR, syscall.EISDIR} {
+	for _, refused := range []error{errIrregular, fs.ErrPermission, syscall.EROFS, syscall.ENOTSUP, syscall.ENOTDIR, syscall.EISDIR} {
 		if errors.Is(err, refused) {
 			return ErrRefused
 		}

@@ -200,3 +200,58 @@ func TestAddressesOfStores(t *testing.T) {
 		assert.ErrorContainsf(t, err, "s3://bucket/prefix or file:///directory", "%q is %+v", text, got)
 	}
 }
+
+// Somebody else may write to the disk of a store. The open of a FIFO would wait for ever.
+func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]func(string) error{
+		"a FIFO":             func(file string) error { return syscall.Mkfifo(file, 0o600) },
+		"a link to a device": func(file string) error { return os.Symlink("/dev/zero", file) },
+		"a directory":        func(file string) error { return os.Mkdir(file, 0o700) },
+		"a link to a FIFO": func(file string) error {
+			return errors.Join(syscall.Mkfifo(file+".fifo", 0o600), os.Symlink(file+".fifo", file))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			store, err := objects.OpenDirectory(vfs.Default, root)
+			require.NoError(t, err)
+			require.NoError(t, os.Mkdir(filepath.Join(root, "t"), 0o700))
+			require.NoError(t, place(filepath.Join(root, "t", "x")))
+			_, err = store.Get(t.Context(), "t/x")
+			require.ErrorIs(t, err, objects.ErrRefused)
+			require.ErrorContains(t, err, "it is no regular file")
+			if name == "a directory" {
+				return
+			}
+			for _, err = range store.List(t.Context(), "t/", "") {
+				break
+			}
+			require.ErrorIs(t, err, objects.ErrRefused)
+			require.ErrorIs(t, store.Create(t.Context(), "t/x", objects.Bytes([]byte("y"))), objects.ErrRefused, "Create compares with what has the name")
+		})
+	}
+}
+
+// A disk that goes between the content of an object and its name is away, too: the store does not make its root again, which would be an empty
+// store.
+func TestARootThatGoesIsNotMadeAgain(t *testing.T) {
+	mem := crashable(t)
+	faulty := disktest.New(mem)
+	store := openDirectory(t, faulty)
+	root, err := mem.List("")
+	require.NoError(t, err)
+	faulty.Set(func(op, _ string, _ int) error {
+		if op == "sync" {
+			for _, name := range root {
+				assert.NoError(t, mem.RemoveAll(name))
+			}
+		}
+		return nil
+	})
+	require.ErrorIs(t, store.Create(t.Context(), "t/1/s/1", objects.Bytes([]byte("x"))), objects.ErrAway)
+	left, err := mem.List("")
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

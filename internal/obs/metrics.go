@@ -128,7 +128,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "fanfare_stream_polls_total", Help: "Looks at homes for their streams.",
 		}, []string{"result"}),
 		tailAge: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "fanfare_stream_tail_age_seconds", Help: "Age of the last read of all new posts, while there are streams. Without it their events come up to FANFARE_STREAM_POLL late.",
+			Name: "fanfare_stream_tail_age_seconds", Help: "Age of the last read of all new posts, while there are streams. Without it their events come up to a minute late.",
 		}),
 		unlisted: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fanfare_streams_unlisted", Help: "Homes with streams whose followees are too many to be kept in memory: they are looked at each 10 s.",

@@ -83,6 +83,7 @@ func (m *machine) takenOver() {
 
 // If both machines reach the register, a primary whose standby is away wins, and its standby does not become the primary (P4, P5).
 func TestAPrimaryWithoutItsStandbyGoesAlone(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 4, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.mode(a, pair.ModeAlone)
@@ -94,7 +95,7 @@ func TestAPrimaryWithoutItsStandbyGoesAlone(t *testing.T) {
 		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
 		status := a.process.primary.Status()
 		require.Equal(w, pair.ModeAlone, status.Register.Mode)
-		require.Greater(w, status.AloneFor, 30*time.Second)
+		require.Greater(w, status.AloneFor.Duration, 30*time.Second)
 		w.settle()
 		require.Greater(w, a.process.primary.Status().AloneTotal, 30*time.Second)
 		w.end()
@@ -103,6 +104,7 @@ func TestAPrimaryWithoutItsStandbyGoesAlone(t *testing.T) {
 
 // A standby that stops in order does not cost the time after which it counts as away.
 func TestAStandbyThatStopsMakesItsPrimaryAlone(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		b.exit()
 		pass(500 * time.Millisecond)
@@ -114,6 +116,7 @@ func TestAStandbyThatStopsMakesItsPrimaryAlone(t *testing.T) {
 
 // If only the standby reaches the register, the standby becomes the primary, and the old primary answers nothing (P4, P10, P16).
 func TestAStandbyTakesOver(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 4, func(w *world, a, b *machine) {
 		pass(alone)
 		w.network.set(true)
@@ -133,6 +136,7 @@ func TestAStandbyTakesOver(t *testing.T) {
 
 // A standby takes over from a primary that is dead.
 func TestAStandbyTakesOverFromADeadPrimary(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 4, func(w *world, a, b *machine) {
 		a.die(50)
 		pass(8 * time.Second)
@@ -148,6 +152,7 @@ func TestAStandbyTakesOverFromADeadPrimary(t *testing.T) {
 // A standby that is promoted beside a connected primary confirms nothing from then on (P10), and serves after its last promise
 // (P15).
 func TestAPromotionBesideAConnectedPrimaryWaits(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 4, func(w *world, a, b *machine) {
 		pass(alone)
 		w.bucket.set(a.number(), way{away: true})
@@ -162,6 +167,7 @@ func TestAPromotionBesideAConnectedPrimaryWaits(t *testing.T) {
 
 // A primary that starts alone answers nothing when the register has not answered for five leases (P11, P12).
 func TestAPrimaryAloneNeedsTheRegister(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		b.die(100)
 		w.mode(a, pair.ModeAlone)
@@ -186,6 +192,7 @@ func TestAPrimaryAloneNeedsTheRegister(t *testing.T) {
 // A paired standby promises what its primary asks for, also if the standby cannot read the register since an earlier time: nobody
 // needs the register in a pair.
 func TestAPairedStandbyNeedsNoRegister(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.mode(a, pair.ModeAlone)
@@ -203,6 +210,7 @@ func TestAPairedStandbyNeedsNoRegister(t *testing.T) {
 
 // A swap to alone may have its effect late, when the standby is back. Then the register gets the pair again.
 func TestASwapToAloneThatIsNotNeededIsUndone(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 4, func(w *world, a, b *machine) {
 		w.bucket.set(a.number(), way{after: time.Second})
 		w.network.set(true)
@@ -224,6 +232,7 @@ func TestASwapToAloneThatIsNotNeededIsUndone(t *testing.T) {
 // A new primary serves after the promise of the register to the old one, also if the old one learned of its promise late
 // (P13, P14).
 func TestAForcedPromotionWaitsForThePromiseOfTheRegister(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 4, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.bucket.set(a.number(), way{late: 2900 * time.Millisecond})
@@ -248,6 +257,7 @@ func TestAForcedPromotionWaitsForThePromiseOfTheRegister(t *testing.T) {
 
 // A former disk of the standby is not promoted (P6).
 func TestAFormerDiskOfTheStandbyIsNotPromoted(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 1, func(w *world, a, b *machine) {
 		b.exit()
 		mem, dir := b.mem, b.dir
@@ -270,6 +280,7 @@ func TestAFormerDiskOfTheStandbyIsNotPromoted(t *testing.T) {
 
 // If the answer of a swap is lost, the entry of the register decides whether the swap succeeded.
 func TestALostAnswerOfTheRegister(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 1, func(w *world) {
 		w.useRegister(0)
 		register := w.machines[0].register()
@@ -306,11 +317,12 @@ func TestALostAnswerOfTheRegister(t *testing.T) {
 // While the register may get the swap to a pair late, the standby may become the primary, so its primary does not answer by
 // itself, even if the session has ended (P8).
 func TestALateSwapToAPairLosesNothing(t *testing.T) {
+	t.Parallel()
 	late := 0
 	withRegister(t, 8, func(w *world, a, b *machine) {
 		b.exit()
 		pass(time.Second)
-		w.network.delay = 100 * time.Millisecond
+		w.network.delay.Store(int64(100 * time.Millisecond))
 		b.boot()
 		joining := w.within(time.Minute, func() bool { return a.process.primary.Status().Joining })
 		w.bucket.set(a.number(), way{after: 1500 * time.Millisecond})

@@ -56,6 +56,7 @@ func TestNoSafePointLiesInsideWhatAStartHasRead(t *testing.T) {
 // The first start spools only a part of what it has read, and the second start reads the rest, with another time. The place between the two
 // is no safe point: the queue may have there what depends on a write that the table does not have yet.
 func TestNoSafePointLiesBetweenTheReadsOfTwoStarts(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	open := func() *stream.Stream {
 		opened, err := stream.Open(stream.Config{FS: mem, Dir: "stream", Spool: 1 << 20, Log: zap.NewNop()}, stream.Position{})

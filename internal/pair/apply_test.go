@@ -103,7 +103,7 @@ func TestAStandbyThatGivesWritesUpEndsAtTheSafePoint(t *testing.T) {
 		require.NoError(t, err)
 		for frame, err := range follow.Logs(source, "queue", stream.Queue, stream.Place{}, 0) {
 			require.NoError(t, err)
-			tail.append(frame)
+			require.NoError(t, tail.append(frame))
 		}
 		_, err = tail.sync()
 		require.NoError(t, err)

@@ -45,8 +45,10 @@ func (m *machine) archives(p *process, disk string) {
 func (m *machine) succeeded(s pair.Succession) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.succession = &s
-	return nil
+	if m.breaks == nil {
+		m.succession = &s
+	}
+	return m.breaks
 }
 
 // checkArchived expects that a standby that takes over has all that the archive has of the primary before. The caller
@@ -88,6 +90,7 @@ func counts(at stream.Position, frames []stream.Frame) stream.Position {
 
 // A primary alone archives everything. A paired primary archives only the frames that the standby has.
 func TestOnlyWhatTheStandbyHasIsArchived(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 1, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
 		a.boot()
@@ -117,6 +120,7 @@ func TestOnlyWhatTheStandbyHasIsArchived(t *testing.T) {
 
 // A primary alone that lost the promise of its register answers nothing, but it has answered. The archive gets these writes.
 func TestTheArchiveGetsWhatAPrimaryAloneHasAnswered(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		b.exit()
 		w.mode(a, pair.ModeAlone)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/backoff"
+	"fanfare/internal/datadir"
 	"fanfare/internal/objects"
 )
 
@@ -32,12 +33,18 @@ type beginning struct {
 	version objects.Version // the newest version that was read
 	seen    time.Duration   // the time of its first answer
 	asked   bool            // the other machine needs no question any more
+	first   objects.Version // the version that was read first, since a time
+	since   time.Duration
+	lone    bool // no other process has the disk
 }
 
 // Begin asks the register for the role with which a process starts, before OpenPrimary or OpenStandby (P17). It waits until the
 // register answers. A primary that the register names takes the next term; any other primary becomes a standby without data.
 // A standby that the register names stays a standby, and Standby.Run ends its promotion.
 func Begin(ctx context.Context, cfg BeginConfig) error {
+	if err := cfg.Role.copied(); err != nil {
+		return err
+	}
 	cfg.Timing = cfg.Timing.withClock()
 	b := &beginning{BeginConfig: cfg}
 	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: cfg.Timing.Patience}
@@ -104,10 +111,38 @@ func (b *beginning) try(ctx context.Context) (done bool, err error) {
 		b.Log.Warn("the register names the other machine: this machine becomes its standby, and gets a new copy of all data", zap.Uint64("term", entry.Term))
 		return true, role.Demote()
 	}
+	if done, err := b.twin(soon, entry); done || err != nil {
+		return done, err
+	}
 	if done, err := b.ask(soon); done || err != nil {
 		return done, err
 	}
 	return b.take(ctx, entry)
+}
+
+// twin looks for another process with the disk of this primary, if the directory looks as after a boot or a move, because a clone of a whole disk
+// looks so, too. The other process has a session with the standby, or renews the register, and the register must not change before that is known.
+func (b *beginning) twin(ctx context.Context, entry Entry) (done bool, err error) {
+	if b.lone || b.Role.likeness() == datadir.Original {
+		return false, nil
+	}
+	if b.first == "" {
+		b.first, b.since = b.version, b.Timing.Now()
+	}
+	paired := false
+	if b.Ask != nil {
+		peer, err := b.Ask(ctx)
+		paired = err == nil && peer.Peer == b.Role.Disk && peer.Follows != ""
+	}
+	over := b.Timing.Now()-b.since > 2*b.Timing.with(entry.Lease).Lease // a session with a lost process, and the time between two renewals, are shorter
+	switch {
+	case b.version != b.first, paired && over:
+		return true, fmt.Errorf("%w: %w", ErrSameDisk, errTwin)
+	case over, !paired && entry.Mode != ModeAlone:
+		b.lone = true
+		return false, nil
+	}
+	return false, errTwin
 }
 
 // ask asks the other machine whether it is the primary, if no register has decided the role: the other machine may have been promoted
@@ -118,6 +153,11 @@ func (b *beginning) ask(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	peer, err := b.Ask(ctx)
+	if err == nil {
+		if err := SameDisk(AskingHello(role, 0, ""), peer); err != nil {
+			return true, err
+		}
+	}
 	switch {
 	case err != nil && role.Mode == ModePaired:
 		return false, fmt.Errorf("%w: start it, or if its disk is gone, run fanfare unpair --standby-is-gone: %w", ErrAway, err)
@@ -143,7 +183,9 @@ func (b *beginning) create(ctx context.Context) (done bool, err error) {
 	if done, err := b.ask(ctx); done || err != nil {
 		return done, err
 	}
-	if _, err := b.Register.Swap(ctx, "", role.entry()); err != nil {
+	entry := role.entry()
+	entry.Lease = b.Timing.Lease.Milliseconds()
+	if _, err := b.Register.Swap(ctx, "", entry); err != nil {
 		return false, err
 	}
 	return false, errors.New("the register has its first entry")
@@ -164,6 +206,10 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 	role := *b.Role
 	// A primary that has served in the term of the register knows that no other promise is left.
 	served := role.Term == entry.Term
+	timing := b.Timing.with(entry.Lease)
+	if served {
+		timing = b.Timing
+	}
 	if entry.Primary != role.Disk { // the entry is from before a time without a register
 		entry = role.entry()
 	}
@@ -172,14 +218,14 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 		return true, err
 	}
 	b.Role.Claimed = role.Claimed
-	entry.Term = role.Claimed
+	entry.Term, entry.Lease = role.Claimed, timing.Lease.Milliseconds()
 	soon, cancel := context.WithTimeout(ctx, b.Timing.Lease)
 	defer cancel()
 	if _, err := b.Register.Swap(soon, b.version, entry); err != nil {
 		return false, err
 	}
 	if !served {
-		if err := backoff.Wait(ctx, b.seen+b.Timing.outlastAlone()-b.Timing.Now()); err != nil { // P14
+		if err := backoff.Wait(ctx, b.seen+timing.outlastAlone()-b.Timing.Now()); err != nil { // P14
 			return true, err
 		}
 	}

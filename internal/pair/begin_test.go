@@ -33,6 +33,7 @@ func (f *failing) Read(context.Context) (pair.Entry, objects.Version, error) {
 
 // A start may wait for days, and each error of S3 has another request id.
 func TestAStartLogsEachReasonOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		f := &failing{end: end}

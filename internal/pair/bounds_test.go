@@ -35,6 +35,7 @@ func (w *world) logged(text string) (lines int) {
 
 // The log of a store that nobody writes to must not keep the tail.
 func TestATailHasABound(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 2, func(w *world) {
 		w.idle = stores[w.seed]
 		w.boot()
@@ -49,6 +50,7 @@ func TestATailHasABound(t *testing.T) {
 
 // The primary of a pair drops no frame, because writes wait for the standby: neither on a disk that is nearly full, nor with a full spool.
 func TestAPairedPrimaryNeedsNoSpool(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]func(*world){
 		"a disk that is nearly full": func(w *world) { w.low = true },
 		"a spool without room":       func(w *world) { w.spool = 1 },
@@ -94,6 +96,7 @@ func (w *world) seeds() (n int) {
 
 // A primary that is alone drops the frames for which the spool has no room. The standby gets a new copy then.
 func TestAPrimaryAloneSeedsAStandbyThatIsTooFarBehind(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 2, func(w *world) {
 		w.useRegister(0)
 		w.spool = 1
@@ -112,6 +115,7 @@ func TestAPrimaryAloneSeedsAStandbyThatIsTooFarBehind(t *testing.T) {
 
 // A primary with a register is alone while it refuses its standby, so it needs no operator to give the standby a new copy.
 func TestAPrimaryWithARegisterSeedsAStandbyThatLostItsTail(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 2, func(w *world) {
 		w.useRegister(0)
 		w.boot()
@@ -127,6 +131,7 @@ func TestAPrimaryWithARegisterSeedsAStandbyThatLostItsTail(t *testing.T) {
 
 // Whatever ended a primary, its logs continue its stream.
 func TestTheLogsContinueTheStream(t *testing.T) {
+	t.Parallel()
 	inBubble(t, *storms, func(w *world) {
 		w.boot()
 		for range 8 {

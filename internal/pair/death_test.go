@@ -50,20 +50,42 @@ func (m *machine) roleText() string {
 // wait waits for the end of a process.
 func (m *machine) wait(p *process) {
 	m.Helper()
+	require.NoError(m, p.wait())
+}
+
+// wait waits for the end of a process, and closes the files and stores of the process. The second call does nothing.
+func (p *process) wait() (err error) {
 	p.work.Wait()
 	p.writers.Wait()
 	synctest.Wait() // the waiting syncs have returned
 	p.closing.Lock()
 	defer p.closing.Unlock()
+	if p.closed {
+		return nil
+	}
+	p.closed = true
 	for _, db := range p.dbs {
-		require.NoError(m, db.Close(func() {}))
+		err = errors.Join(err, db.Close(func() {}))
 	}
 	p.dbs = nil
 	if p.primary != nil {
-		require.NoError(m, p.primary.Close())
+		err = errors.Join(err, p.primary.Close())
 	}
 	if p.standby != nil {
-		require.NoError(m, p.standby.Close())
+		err = errors.Join(err, p.standby.Close())
+	}
+	return err
+}
+
+// abandon ends all processes of a test that has failed. Otherwise the bubble has goroutines at its end, and ends the other tests of the package.
+func (w *world) abandon() {
+	for _, p := range w.processes {
+		p.end(errors.New("the test has failed"))
+	}
+	for _, p := range w.processes {
+		if err := p.wait(); err != nil {
+			w.Log("a process of the failed test:", err)
+		}
 	}
 }
 

@@ -87,6 +87,7 @@ func (w *world) repair() {
 
 // All that the standby confirms after a trouble of its disk survives a restart and a power cut (P2).
 func TestAStandbyWithABadDiskLosesNothing(t *testing.T) {
+	t.Parallel()
 	for name, kind := range map[string]kind{"a full disk": fullDisk, "a full disk of the tail": fullTail, "a bad disk": badTail} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 6, func(w *world) {

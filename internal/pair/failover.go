@@ -101,7 +101,7 @@ func (s *Standby) refuses(acceptLoss bool) error {
 		return ErrLineage
 	case entry.Primary == s.role.Disk: // it is the primary already
 		return nil
-	case entry.Mode == ModeAlone && !acceptLoss: // P5
+	case (entry.Mode == ModeAlone || s.lacks()) && !acceptLoss: // P5
 		return ErrNotPaired
 	case entry.Mode == ModePaired && entry.Standby != s.role.Disk: // P6
 		return ErrNotPaired
@@ -128,7 +128,8 @@ func (s *Standby) claim(ctx context.Context, acceptLoss bool) error {
 	if err != nil {
 		return err
 	}
-	next := Entry{Lineage: old.entry.Lineage, Term: s.role.Claimed, Primary: s.role.Disk, Mode: ModeAlone}
+	timing := s.cfg.Timing.with(old.entry.Lease)
+	next := Entry{Lineage: old.entry.Lineage, Term: s.role.Claimed, Primary: s.role.Disk, Mode: ModeAlone, Lease: timing.Lease.Milliseconds()}
 	version, err := s.cfg.Register.Swap(ctx, old.version, next)
 	if err != nil {
 		return fmt.Errorf("become the primary: %w", err)
@@ -136,7 +137,7 @@ func (s *Standby) claim(ctx context.Context, acceptLoss bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.view = view{next, version, s.cfg.Timing.Now(), s.cfg.Timing.Now()}
-	s.serveAt = old.seen + s.cfg.Timing.outlastAlone() // P14
+	s.serveAt = old.seen + timing.outlastAlone() // P14
 	return nil
 }
 
@@ -155,22 +156,37 @@ func (s *Standby) failOver(ctx context.Context) (Outcome, error) {
 	return TakeOver, nil
 }
 
-// succeed ends a promotion after the register has named this machine. givesUp means that the standby lacks answered writes.
+// succeed ends a promotion after the register has named this machine. givesUp means that the standby lacks answered writes. From decide on the
+// stores may get writes that the primary never had, so everything that can be given up is before it.
 func (s *Standby) succeed(ctx context.Context, givesUp bool) error {
-	exact, err := s.apply.finish(ctx, givesUp)
-	if err != nil {
+	if _, err := s.apply.step(ctx); err != nil {
 		return err
 	}
 	if err := s.outwait(ctx); err != nil {
 		return err
 	}
+	if err := s.decide(); err != nil {
+		return err
+	}
+	exact, err := s.apply.finish(ctx, givesUp)
+	if err != nil {
+		return err
+	}
 	return s.become(exact)
+}
+
+// decide stores that the promotion has begun. With a register, the claim is stored already, and a start ends the promotion.
+func (s *Standby) decide() error {
+	if s.cfg.Register != nil {
+		return nil
+	}
+	return s.save(func(r *Role) { r.Promoting = true })
 }
 
 // outwait waits until no other machine has a promise.
 func (s *Standby) outwait(ctx context.Context) error {
 	s.mu.Lock()
-	until := max(s.serveAt, s.granted+s.cfg.Timing.outlast()) // P15
+	until := max(s.serveAt, s.granted+s.cfg.Timing.with(s.role.Lease).outlast()) // P15
 	s.mu.Unlock()
 	return backoff.Wait(ctx, until-s.cfg.Timing.Now())
 }

@@ -58,6 +58,7 @@ func (w *world) away(a *machine) {
 // A standby whose disk is full, fails or hangs confirms nothing: it counts as away. With room again, the two are a pair again,
 // without a seed.
 func TestAStandbyWithoutItsDiskIsAway(t *testing.T) {
+	t.Parallel()
 	for name, begin := range diskFaults() {
 		t.Run(name, func(t *testing.T) {
 			check := func(w *world, a, b *machine) {
@@ -89,6 +90,7 @@ func TestAStandbyWithoutItsDiskIsAway(t *testing.T) {
 
 // Bytes that are damaged on the way end the session, and the next session brings them again.
 func TestDamageOnTheWayLosesNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 4, func(w *world) {
 		w.boot()
 		w.settle()
@@ -105,6 +107,7 @@ func TestDamageOnTheWayLosesNothing(t *testing.T) {
 
 // A standby whose data are damaged at rest does not start, and names the way out: a seed.
 func TestADamagedStandbyIsSeeded(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 4, func(w *world) {
 		w.boot()
 		a, b := w.settle()

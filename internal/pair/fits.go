@@ -7,7 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/datadir"
+	"fanfare/internal/follow"
+	"fanfare/internal/stream"
 )
 
 const (
@@ -23,6 +30,45 @@ var (
 	// ErrClock means that the clocks of the two machines differ by more than a minute.
 	ErrClock = errors.New("the clocks of the two machines differ by more than a minute: set both by NTP, then the machines pair by themselves")
 )
+
+// SettingError means that a setting on which a promise of the pair depends differs between the two machines.
+type SettingError struct{ Name, Own, Peer string }
+
+// Error implements error.
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("%s is %s on this machine and %s on the other machine: stop both, and start both with the same value", e.Name, e.Own, e.Peer)
+}
+
+// SameDisk returns why two machines with one disk cannot be a pair, nil if their disks differ. It names the machine whose logs end later,
+// if both hellos have the ends.
+func SameDisk(own, peer Hello) error {
+	switch at, other := own.position(), peer.position(); {
+	case own.Disk != peer.Disk || own.Disk == "":
+		return nil
+	case own.Process == peer.Process && own.Process != "":
+		return ErrSelf
+	case at == (stream.Position{}) || other == (stream.Position{}):
+		return ErrSameDisk
+	case at == other:
+		return fmt.Errorf("%w (the logs of both end at the same place)", ErrSameDisk)
+	case own.Term >= peer.Term && at.Covers(other):
+		return fmt.Errorf("%w (this machine has more)", ErrSameDisk)
+	case own.Term <= peer.Term && other.Covers(at):
+		return fmt.Errorf("%w (the other machine has more)", ErrSameDisk)
+	default:
+		return fmt.Errorf("%w (each has writes that the other one lacks: keep both directories)", ErrSameDisk)
+	}
+}
+
+// CopyOf returns SameDisk for the data directory of a role, which no process has opened, and a peer.
+func (r *Role) CopyOf(peer Hello) error {
+	own, dir := AskingHello(r, 0, ""), filepath.Dir(r.path)
+	end, err := follow.Stores{FS: vfs.Default, Queue: filepath.Join(dir, datadir.Queue), Table: filepath.Join(dir, datadir.Table)}.End()
+	if err == nil {
+		own.Queue, own.Table = end.Queue, end.Table
+	}
+	return SameDisk(own, peer)
+}
 
 // proof returns a value that only a machine with the secret can make, and that does not show the secret. Each disk has
 // another proof. Without a secret the proof is empty.

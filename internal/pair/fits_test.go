@@ -19,6 +19,7 @@ func hellos(primary, standby string, ahead time.Duration) (own, peer Hello) {
 }
 
 func TestTwoMachinesOfAPairHaveOneSecret(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		one, two string
 		want     error
@@ -33,6 +34,7 @@ func TestTwoMachinesOfAPairHaveOneSecret(t *testing.T) {
 
 // Clocks decide only whether two machines become a pair. A pair that exists must not stop because of a clock.
 func TestWrongClocksRefuseANewPair(t *testing.T) {
+	t.Parallel()
 	for _, ahead := range []time.Duration{2 * time.Minute, -2 * time.Minute} {
 		own, peer := hellos("", "", ahead)
 		assert.ErrorIs(t, clockFits(own, peer), ErrClock)

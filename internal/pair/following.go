@@ -24,8 +24,7 @@ type following struct {
 	received chan message
 	beat     uint64 // the number of the newest heartbeat
 	seeding  *seeding
-	behind   stream.Position // behind the last frame that was received; zero during a seed until its first frames
-	told     bool            // the primary is paired with this standby
+	told     bool // the primary is paired with this standby
 	outcome  Outcome
 	leaving  atomic.Bool
 	silent   chan struct{}   // closed when the connection has ended
@@ -75,6 +74,11 @@ func (f *following) greet() error {
 		return err
 	}
 	f.peer = peer
+	s.mu.Lock()
+	if peer.Role == RolePrimary { // a primary that refuses this standby is not away
+		s.heard = s.cfg.Timing.Now()
+	}
+	s.mu.Unlock()
 	if err := checkPeer(own, peer); err != nil {
 		return err
 	}
@@ -92,22 +96,34 @@ func (f *following) greet() error {
 	same := peer.Disk == own.Peer && peer.reigned(own.Term)
 	if same && own.Mode == ModePaired && peer.Mode == ModeAlone {
 		// An operator has unpaired the primary, which answers by itself now.
-		return s.save(func(r *Role) { r.Mode = ModeFollowing })
+		if err := s.save(func(r *Role) { r.Mode = ModeFollowing }); err != nil {
+			return err
+		}
 	}
-	return nil
+	if s.role.Lease == peer.Lease {
+		return nil
+	}
+	return s.save(func(r *Role) { r.Lease = peer.Lease }) // before the first promise of this session; a primary with another lease has ended
 }
 
-// read receives messages until the connection ends.
+// read receives messages until the connection ends. After a message that was left out no other one may follow: the tail would have a hole.
 func (f *following) read(ctx context.Context) error {
 	defer close(f.silent)
-	for {
+	for over := false; ; {
 		m, err := f.receive()
 		if err != nil {
 			return err
 		}
+		switch {
+		case over:
+			continue
+		case m.kind == msgRefused: // handle could see the end of the connection first, and the reason would be lost
+			return refusal(string(m.data))
+		}
 		select {
 		case f.received <- m:
 		case <-ctx.Done(): // leave closes the connection
+			over = true
 		}
 	}
 }
@@ -117,7 +133,7 @@ func (f *following) handle(ctx context.Context) error {
 	if err := f.first(ctx); err != nil {
 		return err
 	}
-	f.standby.connect()
+	f.standby.connect(f.peer)
 	f.standby.cfg.Log.Info("the standby has a session with its primary", zap.Uint64("term", f.peer.Term), zap.Bool("seed", f.seeding != nil))
 	for {
 		if f.seeding == nil && f.applying == nil {
@@ -125,6 +141,9 @@ func (f *following) handle(ctx context.Context) error {
 		}
 		select {
 		case m := <-f.received:
+			if ctx.Err() != nil { // select takes any of the channels that are ready
+				return context.Cause(ctx)
+			}
 			if err := f.some(ctx, m); err != nil {
 				return err
 			}
@@ -186,10 +205,9 @@ func (f *following) first(ctx context.Context) error {
 	}
 	switch m.kind {
 	case msgResume:
-		if f.standby.apply == nil { // a seed that was cut leaves a tail without stores
+		if f.standby.apply == nil || f.standby.role.Promoting { // a seed that was cut leaves a tail without stores
 			return unexpected(m.kind)
 		}
-		f.behind = f.standby.tail.end()
 		return f.follows()
 	case msgSeed:
 		return f.beginSeed()
@@ -198,8 +216,6 @@ func (f *following) first(ctx context.Context) error {
 			return err
 		}
 		return f.first(ctx)
-	case msgRefused:
-		return fmt.Errorf("the primary refuses the standby: %s", m.data)
 	default:
 		return unexpected(m.kind)
 	}
@@ -270,7 +286,7 @@ func (f *following) one(ctx context.Context, m message) error {
 		return f.beats(m.data)
 	case msgPaired:
 		return f.pair()
-	case msgFile, msgContent, msgWhole:
+	case msgFile, msgContent, msgListed, msgWhole:
 		return f.seeded(m)
 	case msgTakeOver:
 		return f.takeOver(ctx, m.data)
@@ -279,22 +295,13 @@ func (f *following) one(ctx context.Context, m message) error {
 	}
 }
 
-// continues returns an error for a frame that does not continue the stream: the tail would have a hole, which nothing but another seed ends.
-// The next session begins before the hole.
-func (f *following) continues(frame stream.Frame) error {
-	at := f.behind.Of(frame.Store)
-	if frame.Store == stream.None || at == (stream.Place{}) || frame.Log < at.Log || frame.Log == at.Log && frame.Offset <= at.Offset || frame.Log > at.Log && frame.Kind == stream.Begins {
-		return nil
-	}
-	return fmt.Errorf("%w: the stream of the %s has a hole from %v to %v", ErrDamaged, storeDir(frame.Store), at, stream.Place{Log: frame.Log, Offset: frame.Offset})
-}
-
 // frames appends frames to the tail.
 func (f *following) frames(data []byte) error {
 	if f.seeding != nil {
 		if err := f.seeding.end(); err != nil {
 			return err
 		}
+		f.seeding.frames.add(data)
 	}
 	for r := stream.NewReader(bytes.NewReader(data)); ; {
 		frame, err := r.Next()
@@ -302,13 +309,11 @@ func (f *following) frames(data []byte) error {
 			return nil
 		}
 		if err == nil {
-			err = f.continues(frame)
+			err = f.standby.tail.append(frame)
 		}
 		if err != nil {
 			return err
 		}
-		f.behind = f.behind.After(frame)
-		f.standby.tail.append(frame)
 	}
 }
 

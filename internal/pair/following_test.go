@@ -13,6 +13,7 @@ import (
 // A session that ends before its first message must not confirm the heartbeats that have arrived: a standby without
 // data has no tail.
 func TestASessionThatEndsBeforeItsFirstMessageConfirmsNothing(t *testing.T) {
+	t.Parallel()
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for range 100 { // select takes any of the channels that are ready

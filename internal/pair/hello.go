@@ -10,6 +10,7 @@ import (
 	"net"
 	"time"
 
+	"fanfare/internal/datadir"
 	"fanfare/internal/stream"
 )
 
@@ -47,6 +48,14 @@ type Hello struct {
 	Began     places `json:"began,omitzero"`
 	// Register is the Name of the register that the machine asks, empty for none.
 	Register string `json:"register,omitempty"`
+	// Lease is the duration of a promise, in milliseconds.
+	Lease int64 `json:"lease_ms,omitempty"`
+	// Process is another text in each process, so that a machine knows itself. Empty if the machine has no role yet.
+	Process string `json:"process,omitempty"`
+	// Moved means that the directory looks as after a boot or a move, or that it is a clone of a whole disk.
+	Moved bool `json:"moved,omitempty"`
+	// Follows is the Process of the primary with which a standby has a session, empty for none.
+	Follows string `json:"follows,omitempty"`
 	// Clock is the time of the machine, in milliseconds since 1970.
 	Clock int64 `json:"clock"`
 	// Secret proves that the machine has the same FANFARE_DEV_SECRET; empty without one.
@@ -69,7 +78,7 @@ type places struct {
 func (r *Role) hello(at stream.Position, dataFormat int, version string) Hello {
 	return Hello{
 		Protocol: protocol, Lineage: r.Lineage, Disk: r.Disk, Role: r.Role, Mode: r.Mode, Term: r.Term, Peer: r.Peer, Since: r.Since,
-		Queue: at.Queue, Table: at.Table, FrameFormat: stream.Format, DataFormat: dataFormat, Version: version, Clock: time.Now().UnixMilli(),
+		Queue: at.Queue, Table: at.Table, FrameFormat: stream.Format, DataFormat: dataFormat, Version: version, Clock: time.Now().UnixMilli(), Process: r.process, Moved: r.likeness() != datadir.Original,
 	}
 }
 
@@ -162,7 +171,7 @@ func rewound(primary, standby Hello) error {
 
 // replaces reports whether the peer has become the primary in the place of the own machine.
 func (h Hello) replaces(own Hello) bool {
-	return h.Role == RolePrimary && h.Term > own.Term && h.Lineage == own.Lineage
+	return h.Role == RolePrimary && h.Term > own.Term && h.Lineage == own.Lineage && h.Disk != own.Disk
 }
 
 // checkPeer returns an error if the two machines cannot be a pair.
@@ -171,13 +180,15 @@ func checkPeer(own, peer Hello) error {
 	case peer.Protocol != protocol || peer.FrameFormat != stream.Format:
 		return fmt.Errorf("%w: the other machine runs %s", ErrVersion, peer.Version)
 	case peer.Disk == own.Disk:
-		return ErrSameDisk
+		return SameDisk(own, peer)
 	case own.Mode != ModeSeeding && peer.Mode != ModeSeeding && peer.Lineage != own.Lineage:
 		return ErrLineage
 	case !own.sameSecret(peer):
 		return ErrSecret
 	case own.Register != peer.Register:
 		return ErrRegister
+	case own.Lease != peer.Lease: // the primary would read by a longer promise than the standby waits for
+		return &SettingError{"the lease of FANFARE_FAILOVER_AFTER", milliseconds(own.Lease).String(), milliseconds(peer.Lease).String()}
 	}
 	return nil
 }

@@ -66,16 +66,6 @@ func (k Keys) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.secure(ctx, conn, tls.Client)
-}
-
-// Accept makes an accepted connection a connection with the other machine. If it is somebody else, Accept closes the
-// connection and returns an error.
-func (k Keys) Accept(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	return k.secure(ctx, conn, tls.Server)
-}
-
-func (k Keys) secure(ctx context.Context, conn net.Conn, side func(net.Conn, *tls.Config) *tls.Conn) (net.Conn, error) {
 	if k == (Keys{}) {
 		return conn, nil
 	}
@@ -83,13 +73,27 @@ func (k Keys) secure(ctx context.Context, conn net.Conn, side func(net.Conn, *tl
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+	return handshake(ctx, tls.Client(conn, config))
+}
+
+// Accept makes an accepted connection a connection with the other machine. If it is somebody else, Accept closes the
+// connection and returns an error. The files are read after the first message, so that silent strangers cost no reads.
+func (k Keys) Accept(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	if k == (Keys{}) {
+		return conn, nil
+	}
+	return handshake(ctx, tls.Server(conn, &tls.Config{
+		MinVersion: tls.VersionTLS13, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.config() },
+	}))
+}
+
+func handshake(ctx context.Context, conn *tls.Conn) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()
-	secured := side(conn, config)
-	if err := secured.HandshakeContext(ctx); err != nil {
+	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("the other side is not the other machine of the pair: %w", err), conn.Close())
 	}
-	return secured, nil
+	return conn, nil
 }
 
 // MakeKeys makes the files of two machines in the new directory dir: ca.crt, and a certificate and a key for each machine.

@@ -53,6 +53,7 @@ func talk(t *testing.T, server, client Keys) (string, error) {
 }
 
 func TestOnlyTheTwoMachinesOfAPairTalk(t *testing.T) {
+	t.Parallel()
 	dir, other := filepath.Join(t.TempDir(), "keys"), filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, MakeKeys(dir))
 	require.NoError(t, MakeKeys(other))
@@ -78,6 +79,7 @@ func TestOnlyTheTwoMachinesOfAPairTalk(t *testing.T) {
 }
 
 func TestTheKeysAreForTheirOwnerAlone(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, MakeKeys(dir))
 	files, err := os.ReadDir(dir)

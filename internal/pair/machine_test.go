@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/pair"
@@ -25,7 +26,7 @@ import (
 // replace gives the machine an empty disk.
 func (m *machine) replace(role string) {
 	m.Helper()
-	m.mem, m.dir = vfs.NewCrashableMem(), m.TempDir()
+	m.mem, m.dir, m.made = vfs.NewCrashableMem(), m.TempDir(), false
 	require.NoError(m, disk.MakeDir(m.mem, "data"))
 	require.NoError(m, pair.NewRole(m.dir, role).Save())
 }
@@ -34,12 +35,16 @@ func (m *machine) loadRole() *pair.Role {
 	m.Helper()
 	role, err := pair.LoadRole(m.dir)
 	require.NoError(m, err)
+	if m.cloned != datadir.Original {
+		role.Cloned(m.cloned)
+	}
 	return role
 }
 
 func (m *machine) timing() pair.Timing {
 	t := timing
 	t.Now = func() time.Duration { return time.Since(m.start) }
+	t.Lease = max(t.Lease, m.lease)
 	return t
 }
 
@@ -81,6 +86,7 @@ func (m *machine) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.process, m.disk = p, disktest.New(m.tracked())
+	m.processes = append(m.processes, p)
 	m.disk.Set(p.trouble.fault)
 }
 
@@ -90,6 +96,9 @@ func (m *machine) bootPrimary(role *pair.Role) {
 		ctx, cancel := context.WithTimeout(m.ctx, 2*time.Second)
 		defer cancel()
 		peer, err := m.asks(role)(ctx)
+		if err == nil && pair.SameDisk(pair.AskingHello(role, 0, ""), peer) != nil {
+			return // a copy of the other machine does not start
+		}
 		if err == nil && peer.Role == pair.RolePrimary && peer.Term > role.Term {
 			m.submit()
 			return
@@ -100,7 +109,9 @@ func (m *machine) bootPrimary(role *pair.Role) {
 		Spool: m.spool, SeedRate: 1 << 30, LogSpan: 100 << 10, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
 		Register: m.register(), Alone: m.alone, Archive: true,
 	})
-	require.NoError(m, err)
+	if m.refuses(err) {
+		return
+	}
 	p, own := m.process, role.Disk
 	m.mu.Lock()
 	p.primary = primary
@@ -123,14 +134,28 @@ func (m *machine) serve(p *process, role *pair.Role) {
 		return
 	}
 	dbs := map[stream.Store]*disk.DB{}
+	m.mu.Lock()
+	made := m.made
+	m.mu.Unlock()
 	for _, store := range stores {
 		fs := disk.TappedFS{FS: m.tracked(), Tap: p.primary.Tap(store), Confirmed: p.confirmed(store), Patience: timing.Patience}
-		db, err := disk.Open(p.ctx.Done(), path(store), zap.NewNop(), options(fs), format)
-		if !assert.NoError(m, err) {
+		o := options(fs)
+		o.ErrorIfNotExists = made
+		db, err := disk.Open(p.ctx.Done(), path(store), zap.NewNop(), o, format)
+		if err != nil {
+			p.primary.StopWaiting() // else a close waits for the standby, and holds a mutex
+			for _, opened := range dbs {
+				err = errors.Join(err, opened.Close(func() {}))
+			}
+		}
+		if m.refuses(err) {
 			return
 		}
 		dbs[store] = db
 	}
+	m.mu.Lock()
+	m.made = made || !m.dead[p]
+	m.mu.Unlock()
 	p.closing.Lock()
 	p.dbs = dbs
 	p.closing.Unlock()
@@ -215,6 +240,9 @@ func (m *machine) dial() func(context.Context) (net.Conn, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock() // a process that is dead waits for its work
 		peer := m.world.peer(m).process
+		if m.itself {
+			peer = m.process
+		}
 		if m.mute || peer == nil || m.dead[peer] || peer.primary == nil && peer.standby == nil {
 			return errors.New("connection refused")
 		}
@@ -234,14 +262,19 @@ func (m *machine) dial() func(context.Context) (net.Conn, error) {
 func (m *machine) bootStandby(role *pair.Role) {
 	m.Helper()
 	p := m.process
+	m.set(&m.made, true)
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: role, FS: slowFS{m.disk, &m.slow}, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
 		Register: m.register(), FailoverAfter: m.failoverAfter, Succeeded: m.succeeded,
 		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
-			return disk.Open(nil, dir, zap.NewNop(), options(m.disk), format)
+			o := options(m.disk)
+			o.ErrorIfNotExists = true
+			return disk.Open(nil, dir, zap.NewNop(), o, format)
 		},
 	})
-	require.NoError(m, err)
+	if m.refuses(err) {
+		return
+	}
 	m.mu.Lock()
 	m.succession = nil
 	p.standby = standby

@@ -22,6 +22,7 @@ import (
 
 	"fanfare/internal/disk"
 	"fanfare/internal/objects"
+	"fanfare/internal/stormtest"
 	"fanfare/internal/stream"
 )
 
@@ -95,12 +96,16 @@ func openTestStandby(t *testing.T, mode string, peers ...peer) (*Standby, contex
 	}
 	var sessions sync.WaitGroup
 	t.Cleanup(func() { cancel(); sessions.Wait() })
+	if mode != ModeSeeding {
+		for _, name := range []string{"data/queue", "data/table"} {
+			db, err := openTestStore(mem, name)
+			require.NoError(t, err)
+			require.NoError(t, db.Close(func() {}))
+		}
+	}
 	s, err := OpenStandby(StandbyConfig{
 		Role: role, FS: mem, Dir: "data", Stream: "data/stream", TailSize: 100, Timing: testTiming(), DataFormat: 1, Version: "v", Log: zap.NewNop(),
-		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
-			options := &pebble.Options{FS: mem, FormatMajorVersion: pebble.FormatValueSeparation, Logger: silent{}}
-			return disk.Open(nil, dir, zap.NewNop(), options, disk.Format{Key: []byte("format"), Known: 1})
-		},
+		Open: func(_ stream.Store, dir string) (*disk.DB, error) { return openTestStore(mem, dir) },
 		Dial: func(context.Context) (net.Conn, error) {
 			select {
 			case p := <-next:
@@ -117,6 +122,11 @@ func openTestStandby(t *testing.T, mode string, peers ...peer) (*Standby, contex
 	return s, ctx
 }
 
+func openTestStore(mem vfs.FS, dir string) (*disk.DB, error) {
+	options := &pebble.Options{FS: mem, FormatMajorVersion: pebble.FormatValueSeparation, Logger: silent{}}
+	return disk.Open(nil, dir, zap.NewNop(), options, disk.Format{Key: []byte("format"), Known: 1})
+}
+
 type silent struct{}
 
 func (silent) Infof(string, ...any)              {}
@@ -126,6 +136,7 @@ func (silent) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, arg
 // primaryHello is the hello of the primary of openTestStandby.
 func primaryHello(mode string) Hello {
 	h := (&Role{Lineage: "L", Disk: "A", Role: RolePrimary, Mode: mode, Term: 1}).hello(stream.Position{}, 1, "v")
+	h.Lease = testTiming().Lease.Milliseconds()
 	if mode == ModePaired {
 		h.Peer = "B"
 	}
@@ -134,6 +145,7 @@ func primaryHello(mode string) Hello {
 
 // The rest of a seed that was cut is a tail without stores.
 func TestASessionDoesNotResumeTheRestOfASeed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := openTestStandby(t, ModeSeeding,
 			peer{primaryHello(ModeAlone), []message{{msgSeed, nil}}},
@@ -147,6 +159,7 @@ func TestASessionDoesNotResumeTheRestOfASeed(t *testing.T) {
 
 // A standby that cannot store that a seed replaces its data keeps its data.
 func TestAStandbyKeepsItsDataUntilItsRoleIsStored(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		seeds := peer{primaryHello(ModeAlone), []message{{msgSeed, nil}}}
 		s, ctx := openTestStandby(t, ModeFollowing, seeds, seeds)
@@ -154,16 +167,18 @@ func TestAStandbyKeepsItsDataUntilItsRoleIsStored(t *testing.T) {
 		_, err := s.Run(ctx)
 		require.NoError(t, err)
 		require.Equal(t, ModeFollowing, s.Status().Mode)
-		err = s.Promote(t.Context(), true)
-		require.Error(t, err, "the role cannot be stored")
-		require.NotErrorIs(t, err, ErrStopped, "the stores are closed too early")
-		require.ErrorIs(t, s.Promote(t.Context(), true), ErrStopped, "the stores are closed")
+		for range 2 {
+			err = s.Promote(t.Context(), true)
+			require.Error(t, err, "the role cannot be stored")
+			require.NotErrorIs(t, err, ErrStopped, "the stores are closed too early")
+		}
 		require.NoError(t, s.Close())
 	})
 }
 
 // A primary that left out a part of the stream would leave a tail that nobody can apply. The next session sends the part.
 func TestAStreamWithAHoleEndsTheSession(t *testing.T) {
+	t.Parallel()
 	for name, after := range map[string]stream.Frame{
 		"bytes":    {Kind: stream.Bytes, Store: stream.Queue, Log: 1, Offset: 20, Data: make([]byte, 10)},
 		"an end":   {Kind: stream.Ends, Store: stream.Queue, Log: 1, Offset: 20},
@@ -195,8 +210,13 @@ func TestAStreamWithAHoleEndsTheSession(t *testing.T) {
 
 // An operator may promote a standby before it runs.
 func TestAPromotedStandbyDoesNotRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := openTestStandby(t, ModePaired)
+		begin := stream.Place{Log: 1}
+		require.NoError(t, s.tail.append(stream.SafeAt(stream.Position{Queue: begin, Table: begin}, 0)))
+		_, err := s.tail.sync()
+		require.NoError(t, err)
 		require.NoError(t, s.Promote(ctx, false))
 		outcome, err := s.Run(ctx)
 		require.NoError(t, err)
@@ -210,7 +230,8 @@ func (drawing) number(n uint64) []byte { return binary.LittleEndian.AppendUint64
 
 // Whatever a primary sends, and whatever an operator asks for meanwhile, a standby returns errors.
 func TestNoMessageBreaksAStandby(t *testing.T) {
-	for seed := range uint64(300) {
+	t.Parallel()
+	for seed := range uint64(stormtest.Runs(300)) {
 		synctest.Test(t, func(t *testing.T) {
 			d := drawing{rand.New(rand.NewPCG(seed, 0))}
 			defer func() {
@@ -227,7 +248,7 @@ func TestNoMessageBreaksAStandby(t *testing.T) {
 				}
 				peers = append(peers, d.peer(hello, pick(d,
 					[]message{{msgResume, nil}, {msgPaired, nil}, {msgFrames, d.frames()}, {msgTakeOver, d.number(2)}},
-					[]message{{msgSeed, nil}, {msgFile, []byte("dev-secret")}, {msgContent, d.junk()}, {msgFrames, d.frames()}, {msgWhole, nil}, {msgPaired, nil}},
+					[]message{{msgSeed, nil}, {msgFile, []byte("dev-secret")}, {msgContent, d.junk()}, {msgFrames, d.frames()}, {msgListed, d.junk()}, {msgWhole, d.junk()}, {msgPaired, nil}},
 				)...))
 			}
 			s, ctx := openTestStandby(t, pick(d, ModeSeeding, ModeFollowing, ModePaired, ModePaired), peers...)
@@ -275,7 +296,8 @@ func openTestPrimary(t *testing.T, mode string, register Register) *Primary {
 
 // Whatever a standby sends, and whatever the process asks for meanwhile, a primary returns errors.
 func TestNoMessageBreaksAPrimary(t *testing.T) {
-	for seed := range uint64(300) {
+	t.Parallel()
+	for seed := range uint64(stormtest.Runs(300)) {
 		synctest.Test(t, func(t *testing.T) {
 			d := drawing{rand.New(rand.NewPCG(seed, 0))}
 			mode := pick(d, ModeAlone, ModePaired)
@@ -300,6 +322,7 @@ func TestNoMessageBreaksAPrimary(t *testing.T) {
 				d.ask(ctx, p)
 				at := pick(d, d.position(), stream.Position{Queue: stream.Place{Log: 2, Offset: 9}, Table: stream.Place{Log: 2}})
 				hello := (&Role{Lineage: "L", Disk: pick(d, "B", "C"), Role: RoleStandby, Mode: pick(d, ModePaired, ModeFollowing), Term: 1, Peer: "A"}).hello(at, 1, "v")
+				hello.Lease = pick[int64](d, 3000, 3000, 3000, 0)
 				if register != nil {
 					hello.Register = register.Name()
 				}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,7 +19,7 @@ type network struct {
 	rng   *rand.Rand
 	down  bool
 	conns []*conn
-	delay time.Duration
+	delay atomic.Int64 // in nanoseconds
 }
 
 // connect returns the two ends of a connection.
@@ -90,10 +91,16 @@ func (n *network) hold(in, out bool) {
 	}
 }
 
+func newNetwork(rng *rand.Rand, delay time.Duration) *network {
+	n := &network{rng: rng}
+	n.delay.Store(int64(delay))
+	return n
+}
+
 func (n *network) pause() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return time.Duration(n.rng.Int64N(int64(n.delay) + 1))
+	return time.Duration(n.rng.Int64N(n.delay.Load() + 1))
 }
 
 // pipe is one direction of a connection.

@@ -34,6 +34,10 @@ func (p *Primary) meets(peer Hello) error {
 	p.mu.Lock()
 	own := p.hello(p.end())
 	p.mu.Unlock()
+	if err := SameDisk(own, peer); err != nil {
+		p.twin(err)
+		return err
+	}
 	if peer.replaces(own) {
 		return p.cease(replacedIn(peer.Term))
 	}
@@ -41,6 +45,17 @@ func (p *Primary) meets(peer Hello) error {
 		return p.cease(err)
 	}
 	return nil
+}
+
+// twin notes that the other machine has the same disk. Neither machine can know which one is the copy, so only an operator can continue.
+func (p *Primary) twin(why error) {
+	p.mu.Lock()
+	known := p.apart == why.Error()
+	p.apart = why.Error()
+	p.mu.Unlock()
+	if !known {
+		p.cfg.Log.Error("the other machine is a copy of this one", zap.Error(why))
+	}
 }
 
 // replacedIn returns the error of a primary whose place the other machine has taken in a term.
@@ -80,7 +95,7 @@ func (p *Primary) ask(ctx context.Context) {
 // askOnce asks the other machine, unless it follows this machine.
 func (p *Primary) askOnce(ctx context.Context) {
 	p.mu.Lock()
-	own, connected := AskingHello(p.role, p.cfg.DataFormat, p.cfg.Version), p.session != nil
+	own, connected := p.role.hello(p.end(), p.cfg.DataFormat, p.cfg.Version), p.session != nil
 	p.mu.Unlock()
 	if connected {
 		return

@@ -45,6 +45,7 @@ func (m *machine) ceases() {
 
 // A primary whose disk is an old copy lacks writes that the standby has. It ends, and its standby keeps all, and is promoted (P9).
 func TestAnOldCopyOfThePrimaryIsRefused(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
 		w.boot()
@@ -64,6 +65,7 @@ func TestAnOldCopyOfThePrimaryIsRefused(t *testing.T) {
 // With a register, an old copy of the disk does not go alone either, even if its standby does not connect with it: the primary asks the
 // standby first. So the register says paired, and allows the promotion.
 func TestAnOldCopyOfThePrimaryDoesNotGoAlone(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 6, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
 		w.useRegister(0)
@@ -87,6 +89,7 @@ func TestAnOldCopyOfThePrimaryDoesNotGoAlone(t *testing.T) {
 
 // An old copy whose standby was away is alone, and has newer logs than its standby when the standby is back.
 func TestAnOldCopyThatIsAloneEnds(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 4, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
 		w.useRegister(0)
@@ -113,14 +116,15 @@ func TestAnOldCopyThatIsAloneEnds(t *testing.T) {
 // The first ack of the standby lets a primary open its stores, which waits for more acks. If the standby is promoted instead, the
 // start ends without an answer to anybody.
 func TestAStartThatIsReplacedEnds(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 2, func(w *world) {
-		w.network.delay = 200 * time.Millisecond
+		w.network.delay.Store(int64(200 * time.Millisecond))
 		w.boot()
 		a, b := w.settle()
 		pass(2 * time.Second)
 		a.die(100)
 		a.boot()
-		w.until(func() bool { return a.process.primary.Status().Ack > 0 })
+		w.until(func() bool { return a.process.primary.Status().Ack.Duration > 0 })
 		w.network.set(true)
 		require.NoError(w, b.promote())
 		w.network.set(false)

@@ -9,7 +9,6 @@ package pair
 
 import (
 	"errors"
-	"time"
 
 	"fanfare/internal/stream"
 )
@@ -20,7 +19,9 @@ var (
 	// ErrVersion means that the versions of the two machines do not understand each other.
 	ErrVersion = errors.New("the two machines run versions that do not fit: use the same fanfare on both")
 	// ErrSameDisk means that both machines have a copy of the same data directory.
-	ErrSameDisk = errors.New("both machines have the role of one data directory: delete the data directory of the standby")
+	ErrSameDisk = errors.New("the other machine has the same disk id, so the data directory of one machine is a copy of the other one, and neither may answer: stop both, keep the directory with more data, move the other one away, and start its machine with --standby and an empty data directory")
+	// ErrSelf means that a machine has called itself.
+	ErrSelf = errors.New("FANFARE_PEER names this machine itself: name the address of the other machine")
 	// ErrLineage means that the standby has other data.
 	ErrLineage = errors.New("the standby has the data of another primary: start it with an empty data directory")
 	// ErrOtherStandby means that the primary is paired with another disk (P6).
@@ -39,6 +40,12 @@ var (
 	ErrNotPaired = errors.New("the standby may lack answered writes, because its primary has not paired with it")
 	// ErrSeeding means that the standby has no whole copy.
 	ErrSeeding = errors.New("the standby has no whole copy of the data: it cannot be promoted")
+	// ErrCopied means that the files of the data directory were copied from another one, with its disk id.
+	ErrCopied = errors.New("the data directory is a copy of another one, so the pair would take its machine for the original: start the original; if it is gone, promote the other machine of the pair, and start this machine with --standby and an empty data directory; if both are gone, run fanfare unpair --standby-is-gone here")
+	// errTwin means that another process with the same disk lives.
+	errTwin = errors.New("another process with this disk id has a session, or renews the register: one of the two data directories is a copy, so stop that one")
+	// errForgot means that a standby lacks writes that it had confirmed.
+	errForgot = errors.New("the standby lacks what it had confirmed: its disk lost synced writes, or is an old copy")
 	// ErrOldCopy means that the data directory had a later role than its role now (P17).
 	ErrOldCopy = errors.New("the data directory is an old copy, which lacks answered writes: run fanfare promote --primary-is-gone on the other machine, or restore the data from an archive")
 	// ErrRegister means that the two machines do not ask the same register.
@@ -58,35 +65,6 @@ var errAgain = errors.New("a new session is needed")
 
 // errNoPosition means that a standby has no position in the stream of its primary.
 var errNoPosition = errors.New("the standby has no place in the stream")
-
-// Status is the state of a machine of a pair.
-type Status struct {
-	Role, Mode string
-	Term       uint64
-	// Connected reports whether there is a session with the other machine.
-	Connected bool
-	// Reason is why there is no session, or why the stores of the standby cannot take the stream at the moment; empty if unknown.
-	Reason string
-	// Joining reports whether answers of a primary already wait for a standby with which it is not paired yet.
-	Joining bool
-	// Lag is about the number of bytes that the standby has not confirmed, or not applied.
-	Lag int64
-	// Ack is the time between the last answered heartbeat and its answer.
-	Ack time.Duration
-	// Promise is the rest of the present promise.
-	Promise time.Duration
-	// Seeded and SeedSize are the progress of a seed in bytes; 0 without a seed.
-	Seeded, SeedSize int64
-	// AloneFor is the time for which the primary has been alone by now, and AloneTotal the whole time in which this
-	// process was alone.
-	AloneFor, AloneTotal time.Duration
-	// Register is the newest entry of the register that this machine knows, nil for none. RegisterAge is the time since the
-	// last answer of the register.
-	Register    *Entry
-	RegisterAge time.Duration
-	// At is the place up to which the standby's disk has the stream.
-	At stream.Position
-}
 
 // least returns, for each store, the earlier place.
 func least(a, b stream.Position) stream.Position {

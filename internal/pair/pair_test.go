@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/pair"
+	"fanfare/internal/stormtest"
 )
 
-// inBubble runs a test for some seeds.
+// inBubble runs a test for some seeds, for fewer in the inner loop.
 func inBubble(t *testing.T, seeds int, test func(w *world)) {
 	t.Helper()
-	for seed := range seeds {
+	for seed := range stormtest.Runs(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, uint64(seed))
@@ -23,6 +24,7 @@ func inBubble(t *testing.T, seeds int, test func(w *world)) {
 						for _, e := range w.logs.All() {
 							t.Log(e.Time.Format("15:04:05.000"), e.Level, e.LoggerName, e.Message, e.ContextMap())
 						}
+						w.abandon()
 					}
 				}()
 				test(w)
@@ -44,6 +46,7 @@ func (w *world) untilPaired(m *machine) {
 
 // A new standby gets a copy of the data, follows, and is promoted with all that was answered.
 func TestAStandbyIsSeededPairedAndPromoted(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
 		a.boot()
@@ -64,6 +67,7 @@ func TestAStandbyIsSeededPairedAndPromoted(t *testing.T) {
 
 // After a switch the old primary is the standby without another copy of all data.
 func TestASwitchNeedsNoSeed(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(w *world) {
 		w.boot()
 		for i := range 4 {

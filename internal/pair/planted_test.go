@@ -2,6 +2,7 @@ package pair_test
 
 import (
 	"flag"
+	"maps"
 	"testing"
 
 	"fanfare/internal/planttest"
@@ -10,8 +11,15 @@ import (
 // planted makes the test build the package with each planted bug and run the bug's test, which takes minutes.
 var planted = flag.Bool("planted", false, "find each planted bug, and do not only look whether it still fits")
 
+// plantedBug is a bug, the test that has to find it, and what the test prints then.
+type plantedBug struct {
+	edit       planttest.Edit
+	test, want string
+}
+
 // The bugs break the rules P1 to P15 of the pair, and the rules of spec/Pair.tla.
 func TestEveryPlantedBugIsFound(t *testing.T) {
+	t.Parallel()
 	const (
 		primary, session, promise   = "internal/pair/primary.go", "internal/pair/session.go", "internal/pair/promise.go"
 		standby, following, handing = "internal/pair/standby.go", "internal/pair/following.go", "internal/pair/switch.go"
@@ -25,13 +33,17 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		oldCopy, switchedOn         = "TestAnOldCopyDoesNotStart", "TestARegisterThatIsSwitchedOnAsksTheOtherMachine"
 		beside                      = "TestAPromotionBesideAConnectedPrimaryWaits"
 		tail, afterError            = "internal/pair/tail.go", "TestATailIsNotContinuedAfterAnError"
+		seeding                     = "internal/pair/seeding.go"
+		leftOut                     = "a standby that stops leaves out a message and takes the next one"
+		reach, stops                = "internal/pair/reach.go", "TestAStandbyThatStopsKeepsAPrefixOfTheStream"
 		joined                      = "p.role.Mode == ModeAlone && !p.joining"
 		answersAlone                = "	return " + joined + " && !p.tenure.other(\"\")"
 	)
-	for name, bug := range map[string]struct {
-		edit       planttest.Edit
-		test, want string
-	}{
+	also := map[string][]planttest.Edit{ // a second guard
+		refusedClone: {{File: standby, Old: "	s.refused = s.refused || errors.Is(why, ErrMustSeed) || errors.Is(why, errTwin)\n", New: ""}},
+		leftOut:      {{File: following, Old: "			if ctx.Err() != nil { // select", New: "			if m.kind == 0 { // select"}},
+	}
+	bugs := map[string]plantedBug{
 		"P1: a paired primary answers alone": {
 			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.role.Lineage != \"\""},
 			storm, "was answered",
@@ -49,7 +61,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestATailContinuesAfterAFailure", "confirms a heartbeat",
 		},
 		"P2: damaged frames that were confirmed count as the end of the tail": {
-			planttest.Edit{File: tail, Old: "			return wholeBefore(f, file.size, err)", New: "			return nil"},
+			planttest.Edit{File: tail, Old: "			return wholeBefore(f, file.Bytes, err)", New: "			return nil"},
 			"TestADamagedTailIsRefused", "FAIL",
 		},
 		"P2: a file of the tail is continued after an error": {
@@ -133,7 +145,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAPrimaryAloneNeedsTheRegister", "a write is answered",
 		},
 		"P15: a promotion with a register does not wait for the end of the last promise": {
-			planttest.Edit{File: failover, Old: "s.granted+s.cfg.Timing.outlast()", New: "s.granted"},
+			planttest.Edit{File: failover, Old: "s.granted+s.cfg.Timing.with(s.role.Lease).outlast()", New: "s.granted"},
 			beside, "answers a read",
 		},
 		"P11: reads need no promise": {
@@ -147,7 +159,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAPromiseCountsFromTheAsking", "answers a read",
 		},
 		"P15: a promotion does not wait for the end of the last promise": {
-			planttest.Edit{File: failover, Old: "s.granted+s.cfg.Timing.outlast()", New: "s.granted"},
+			planttest.Edit{File: failover, Old: "s.granted+s.cfg.Timing.with(s.role.Lease).outlast()", New: "s.granted"},
 			storm, "answers a read",
 		},
 		"P15: a start forgets the last promise": {
@@ -159,7 +171,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			takesOver, "FAIL",
 		},
 		"P5: a standby is promoted though its primary is alone": {
-			planttest.Edit{File: failover, Old: "	case entry.Mode == ModeAlone && !acceptLoss:", New: "	case entry.Mode == \"\" && !acceptLoss:"},
+			planttest.Edit{File: failover, Old: "	case (entry.Mode == ModeAlone || s.lacks()) && !acceptLoss:", New: "	case entry.Mode == \"\" && !acceptLoss:"},
 			"TestAPrimaryWithoutItsStandbyGoesAlone", "FAIL",
 		},
 		"P5: the role of a standby is paired by the register": {
@@ -197,7 +209,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			forced, "answers a read",
 		},
 		"P14: a promotion does not wait for the end of the register's promise": {
-			planttest.Edit{File: failover, Old: "	s.serveAt = old.seen + s.cfg.Timing.outlastAlone()", New: "	s.serveAt = old.seen"},
+			planttest.Edit{File: failover, Old: "	s.serveAt = old.seen + timing.outlastAlone()", New: "	s.serveAt = old.seen + timing.outlastAlone()*0"},
 			forced, "answers a read",
 		},
 		"P16: the register is written without a condition": {
@@ -252,7 +264,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			switchedOn, "FAIL",
 		},
 		"P17: a later register counts as before": {
-			planttest.Edit{File: role, Old: "	next := *r\n	next.forget()\n", New: "	next := *r\n"},
+			planttest.Edit{File: role, Old: "	next.forget()\n	if err := next.Save()", New: "	if err := next.Save()"},
 			switchedOn, "FAIL",
 		},
 		"P17: an entry from before a time without a register demotes": {
@@ -268,7 +280,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			takesOver, "was answered",
 		},
 		"a standby that is not paired is promoted": {
-			planttest.Edit{File: standby, Old: "	case s.role.Mode != ModePaired && !acceptLoss:", New: "	case s.role.Mode == \"\" && !acceptLoss:"},
+			planttest.Edit{File: standby, Old: "	case (s.role.Mode != ModePaired || s.lacks()) && !acceptLoss:", New: "	case s.role.Mode == \"\" && !acceptLoss:"},
 			"TestAStandbyThatIsNotPairedIsNotPromoted", "Error",
 		},
 		"reads continue after a switch": {
@@ -288,16 +300,64 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestARemovedFileOfTheSpoolStaysAway", "is back",
 		},
 		"the rest of a seed that was cut is resumed": {
-			planttest.Edit{File: following, Old: "		if f.standby.apply == nil {", New: "		if f.standby.tail == nil {"},
+			planttest.Edit{File: following, Old: "		if f.standby.apply == nil ||", New: "		if f.standby.tail == nil ||"},
 			"TestASessionDoesNotResumeTheRestOfASeed", "nil pointer",
 		},
 		"a seed closes the stores before the role is stored": {
-			planttest.Edit{File: "internal/pair/seeding.go", Old: "		if err == nil { // a standby whose", New: "		if s != nil { // a standby whose"},
+			planttest.Edit{File: seeding, Old: "		if err == nil { // a standby whose", New: "		if s != nil { // a standby whose"},
 			"TestAStandbyKeepsItsDataUntilItsRoleIsStored", "too early",
 		},
 		"a tail takes a stream with a hole": {
-			planttest.Edit{File: following, Old: "			err = f.continues(frame)\n", New: ""},
+			planttest.Edit{File: reach, Old: "	if at != (stream.Place{}) && !begins && !follows {\n", New: "	if !begins && !follows && f.Kind > stream.Seal {\n"},
 			"TestAStreamWithAHoleEndsTheSession", "Not equal",
+		},
+		"two leases pair": {
+			planttest.Edit{File: hello, Old: "	case own.Lease != peer.Lease:", New: "	case own.Lease != own.Lease:"},
+			"TestLeasesThatDifferAreRefused", "does not contain",
+		},
+		"P15: a start forgets the lease of its promise": {
+			planttest.Edit{File: failover, Old: "with(s.role.Lease).outlast()", New: "outlast()"},
+			"TestAPromiseOutlivesAChangeOfTheLease", "answers a read",
+		},
+		"P14: the promise of the register is counted by another lease": {
+			planttest.Edit{File: failover, Old: "	timing := s.cfg.Timing.with(old.entry.Lease)", New: "	timing := s.cfg.Timing"},
+			"TestThePromiseOfTheRegisterHasTheLeaseOfItsPrimary", "answers a read",
+		},
+		"a copy of the data directory is not named": {
+			planttest.Edit{File: over, Old: "	if err := SameDisk(own, peer); err != nil {", New: "	if err := SameDisk(own, Hello{}); err != nil {"},
+			"TestACopyOfADataDirectoryIsNamed", "does not contain",
+		},
+		"an interrupted promotion continues with its primary": {
+			planttest.Edit{File: failover, Old: "	return s.save(func(r *Role) { r.Promoting = true })\n", New: "	return nil\n"},
+			"TestAnInterruptedPromotionEnds", "FAIL",
+		},
+		"a promotion waits behind the irreversible step": {
+			planttest.Edit{File: failover, Old: "	if err := s.outwait(ctx); err != nil {\n		return err\n	}\n	if err := s.decide(); err != nil {\n		return err\n	}\n	exact, err := s.apply.finish(ctx, givesUp)\n	if err != nil {\n		return err\n	}\n", New: "	exact, err := s.apply.finish(ctx, givesUp)\n	if err != nil {\n		return err\n	}\n	if err := s.outwait(ctx); err != nil {\n		return err\n	}\n"},
+			"TestAnInterruptedPromotionLeavesNoGhosts", "differs",
+		},
+		"a seed counts as whole without one of its files": {
+			planttest.Edit{File: seeding, Old: "		err = f.seeding.check()\n", New: ""},
+			"TestASeedWithoutAMessageIsNoCopy", "takes the seed for a whole copy",
+		},
+		"a start of a standby makes an empty store": {
+			planttest.Edit{File: seeding, Old: " || err == nil && !found.Exists {", New: " && !found.Exists {"},
+			"TestAStandbyMakesNoStore", "FAIL",
+		},
+		"a log begins before its predecessor has ended": {
+			planttest.Edit{File: reach, Old: "stream.Begins && !r.open[f.Store]", New: "stream.Begins"},
+			"TestATailHasNoHole", "in chain but got nil",
+		},
+		leftOut: {
+			planttest.Edit{File: following, Old: "			over = true\n", New: ""},
+			stops, "the tail has a hole",
+		},
+		"an ack names what was received": {
+			planttest.Edit{File: tail, Old: "	return t.have.take(f)\n", New: "	t.have.at = t.have.at.After(f)\n	return nil\n"},
+			"TestATailHasNoHole", "behind a hole",
+		},
+		"a refused machine ends the session": {
+			planttest.Edit{File: session, Old: "	if err != nil {\n		return nil, err\n	}\n	if old", New: "	if old"},
+			"TestARefusedMachineHarmsNoSession", "has ended the session",
 		},
 		"an archive gets what the standby lacks": {
 			planttest.Edit{File: primary, Old: "		return p.stream.End()\n	}\n	return p.acked\n", New: "		return p.stream.End()\n	}\n	return p.stream.End()\n"},
@@ -335,9 +395,11 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: "internal/pair/apply.go", Old: "	upto := min(a.tail.needed(a.follower.Position()), a.file)", New: "	upto := a.file"},
 			"TestATailKeepsALogThatIsNotWhollyApplied", "was answered",
 		},
-	} {
+	}
+	maps.Copy(bugs, bugsOfDamage())
+	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
-			overlay := planttest.Overlay(t, planttest.Root(t), []planttest.Edit{bug.edit})
+			overlay := planttest.Overlay(t, planttest.Root(t), append(also[name], bug.edit))
 			if *planted {
 				planttest.MustFail(t, planttest.Build(t, overlay), bug.test, bug.want, 1)
 			}

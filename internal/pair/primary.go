@@ -75,6 +75,8 @@ type Primary struct {
 	asked      chan struct{}
 	changed    chan struct{} // closed at the next change of a session
 	lastAck    time.Duration
+	former     string // the process of the standby of the newest session that has ended, at the time leftAt
+	leftAt     time.Duration
 	apart      string // why the newest session was refused or has ended
 }
 
@@ -93,6 +95,9 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 	}
 	if cfg.LogSpan == 0 {
 		cfg.LogSpan = tailSize
+	}
+	if err := cfg.Role.copied(); err != nil {
+		return nil, err
 	}
 	if cfg.Register == nil {
 		if err := cfg.Role.unregister(); err != nil {
@@ -319,7 +324,7 @@ func (p *Primary) Status() Status {
 	defer p.mu.Unlock()
 	s := Status{
 		Role: p.role.Role, Mode: p.role.Mode, Term: p.role.Term, Connected: p.session != nil, Joining: p.joining,
-		Lag: p.lag(), Ack: p.lastAck, Promise: p.promise.rest(), At: p.acked,
+		Lag: p.lag(), Ack: Millis{p.lastAck}, Promise: Millis{p.promise.rest()}, At: p.acked,
 	}
 	p.tenure.fill(&s, p.cfg.Timing.Now())
 	if p.session == nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -44,6 +43,8 @@ type Entry struct {
 	Mode    string `json:"mode"`
 	// Standby is the Role.Disk of the only standby that may become the primary, empty for none (P6).
 	Standby string `json:"standby_disk,omitempty"`
+	// Lease is the lease of the primary, in milliseconds: the promise of the entry depends on it.
+	Lease int64 `json:"lease_ms,omitempty"`
 	// Since is the time at which the primary or the mode changed, in milliseconds since 1970 by the clock of the writer. It is for people.
 	Since int64 `json:"since"`
 	// Nonce is another text in each version, because a store may compare only contents.
@@ -59,7 +60,7 @@ func (e Entry) check() error {
 	return nil
 }
 
-// same reports whether two entries differ at most in the format, the time and the nonce.
+// same reports whether two entries differ at most in the format, the lease, the time and the nonce.
 func (e Entry) same(other Entry) bool {
 	return e.Lineage == other.Lineage && e.Term == other.Term && e.Primary == other.Primary && e.Mode == other.Mode && e.Standby == other.Standby
 }
@@ -115,7 +116,7 @@ func (r storeRegister) Swap(ctx context.Context, old objects.Version, next Entry
 	if err := next.check(); err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(next)
+	text, err := strictjson.MarshalSummed(next)
 	if err != nil {
 		return "", err
 	}
@@ -145,7 +146,7 @@ func decodeEntry(text []byte) (e Entry, err error) {
 	if err := disk.CheckFormat("the register", strconv.Itoa(form.Format), registerFormat); err != nil {
 		return e, err
 	}
-	if err := strictjson.UnmarshalKnown(text, &e); err != nil {
+	if err := strictjson.UnmarshalSummed(text, &e); err != nil {
 		return e, fmt.Errorf("the register is damaged: %w", err)
 	}
 	return e, e.check()

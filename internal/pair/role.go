@@ -2,7 +2,6 @@ package pair
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,16 +58,26 @@ type Role struct {
 	Claimed uint64 `json:"claimed_term,omitempty"`
 	// GivesUp means that the standby has claimed that term although it lacked answered writes.
 	GivesUp bool `json:"gives_up,omitempty"`
+	// Promoting means that a promotion without a register has begun to apply writes that the primary may have lost. If it was interrupted, the
+	// standby does not continue with the primary: it is promoted again, or gets a seed.
+	Promoting bool `json:"promoting,omitempty"`
+	// Lease is the lease of the newest session of a standby, in milliseconds: the promises of an earlier process hold for so long.
+	Lease int64 `json:"lease_ms,omitempty"`
 	// Since is the first term since which the disk has been the primary without a break, 0 if that is Term.
 	Since uint64 `json:"since_term,omitempty"`
+	// Print is the print of the directory when this role was stored. A copy of the directory differs.
+	Print *datadir.Print `json:"print,omitempty"`
 
-	path string
+	path    string
+	process string         // see Hello.Process
+	here    *datadir.Print // the present print of the directory
 }
 
 // NewRole returns the role of the data directory dir. A primary is alone and has a lineage of its own; a standby has no
 // data yet. The caller has to save the role.
 func NewRole(dir, role string) *Role {
-	r := &Role{Disk: rand.Text(), Role: role, Mode: ModeSeeding, path: filepath.Join(dir, RoleFile)}
+	r := &Role{Disk: rand.Text(), Role: role, Mode: ModeSeeding, path: filepath.Join(dir, RoleFile), process: rand.Text()}
+	r.here, _ = datadir.PrintOf(dir) // a directory without a print is compared with nothing
 	if role == RolePrimary {
 		r.Lineage, r.Mode, r.Term = rand.Text(), ModeAlone, 1
 	}
@@ -80,6 +89,9 @@ func LoadRole(dir string) (*Role, error) {
 	path := filepath.Join(dir, RoleFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, TailDir)); err == nil { // its stores alone may lack answered writes
+			return nil, &disk.DamageError{Name: path, Reason: "is absent, though the directory has the tail of a standby"}
+		}
 		return nil, nil
 	}
 	if err != nil {
@@ -89,8 +101,20 @@ func LoadRole(dir string) (*Role, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	r.path = path
-	return r, nil
+	r.path, r.process = path, rand.Text()
+	r.here, err = datadir.PrintOf(dir)
+	return r, err
+}
+
+// likeness compares the directory with the one in which the role was stored.
+func (r *Role) likeness() datadir.Likeness { return datadir.Compare(r.Print, r.here) }
+
+// copied returns ErrCopied for a copy of the files of another data directory, which has the disk id of that one.
+func (r *Role) copied() error {
+	if r.likeness() == datadir.Copied {
+		return ErrCopied
+	}
+	return nil
 }
 
 // Alone returns an error if the data directory dir must not be written without the other machine of its pair.
@@ -124,6 +148,7 @@ func (r *Role) unregister() error {
 		return err
 	}
 	next := *r
+	next.Promoting = next.Promoting || r.Role == RoleStandby && r.Claimed > r.Term // the register may have named it
 	next.forget()
 	if err := next.Save(); err != nil {
 		return err
@@ -152,7 +177,7 @@ func decodeRole(text []byte) (*Role, error) {
 		return nil, err
 	}
 	r := &Role{}
-	if err := strictjson.UnmarshalKnown(text, r); err != nil {
+	if err := strictjson.UnmarshalSummed(text, r); err != nil {
 		return nil, fmt.Errorf("the role is damaged: %w", err)
 	}
 	return r, r.check()
@@ -187,6 +212,7 @@ func (r *Role) check() error {
 func (r *Role) Demote() error {
 	next := *r
 	next.Role, next.Mode, next.Disk, next.Since = RoleStandby, ModeSeeding, rand.Text(), 0
+	next.Promoting = false
 	if err := next.Save(); err != nil {
 		return err
 	}
@@ -214,15 +240,15 @@ func (r *Role) unpair(change func(*Role)) error {
 
 // Save stores the role. After a crash the file has the old or the new role.
 func (r *Role) Save() error {
-	r.Format = roleFormat
+	r.Format, r.Print = roleFormat, r.here
 	if err := r.check(); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, err := strictjson.MarshalSummed(r)
 	if err != nil {
 		return err
 	}
-	if err := datadir.WriteFile(r.path, append(text, '\n')); err != nil {
+	if err := datadir.WriteFile(r.path, text); err != nil {
 		return fmt.Errorf("store the role of the data directory: %w", err)
 	}
 	return nil

@@ -55,9 +55,11 @@ func (s *session) sendCopies(ctx context.Context, fs vfs.FS, dir string) error {
 	s.seedSize.Store(size)
 	limit := rate.NewLimiter(rate.Limit(s.primary.cfg.SeedRate), pieceSize)
 	for _, name := range names {
-		if err := s.sendFile(ctx, fs, fs.PathJoin(dir, name), name, limit); err != nil {
+		file, err := s.sendFile(ctx, fs, fs.PathJoin(dir, name), name, limit)
+		if err != nil {
 			return err
 		}
+		s.files = append(s.files, file)
 	}
 	for store, name := range map[stream.Store]string{stream.Queue: datadir.Queue, stream.Table: datadir.Table} {
 		if err := s.sendLogs(ctx, fs, fs.PathJoin(dir, name), store, limit); err != nil {
@@ -99,29 +101,31 @@ func seedName(name string) error {
 	return fmt.Errorf("%w: %q is no file of a seed", ErrDamaged, name)
 }
 
-func (s *session) sendFile(ctx context.Context, fs vfs.FS, from, name string, limit *rate.Limiter) (err error) {
+func (s *session) sendFile(ctx context.Context, fs vfs.FS, from, name string, limit *rate.Limiter) (sent seedFile, err error) {
+	sent.name = name
 	f, err := fs.Open(from)
 	if err != nil {
-		return fmt.Errorf("read the copy for the standby: %w", err)
+		return sent, fmt.Errorf("read the copy for the standby: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := s.send(msgFile, []byte(name)); err != nil {
-		return err
+		return sent, err
 	}
 	piece := make([]byte, pieceSize)
 	for {
 		n, err := io.ReadFull(f, piece)
 		if n > 0 {
 			if err := errors.Join(limit.WaitN(ctx, n), s.send(msgContent, piece[:n])); err != nil {
-				return err
+				return sent, err
 			}
+			sent.add(piece[:n])
 			s.seeded.Add(int64(n))
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
+			return sent, nil
 		}
 		if err != nil {
-			return fmt.Errorf("read the copy for the standby: %w", err)
+			return sent, fmt.Errorf("read the copy for the standby: %w", err)
 		}
 	}
 }
@@ -143,7 +147,7 @@ func (s *session) sendLogs(ctx context.Context, fs vfs.FS, dir string, store str
 		if len(data) == 0 {
 			continue
 		}
-		if err := errors.Join(limit.WaitN(ctx, min(len(data), pieceSize)), s.send(msgFrames, data)); err != nil {
+		if err := errors.Join(limit.WaitN(ctx, min(len(data), pieceSize)), s.sendFrames(data)); err != nil {
 			return err
 		}
 	}

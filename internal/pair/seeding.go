@@ -4,11 +4,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
+	"fanfare/internal/stream"
 )
 
 // seeding receives a seed.
@@ -16,6 +19,9 @@ type seeding struct {
 	fs   vfs.FS
 	path func(string) string
 	file vfs.File // nil between two files
+	// files are the files that have arrived, and list the files that the primary has sent.
+	files, list []seedFile
+	frames      seedFile
 	// secret is the content of the secret during its transfer. Only its owner may read the file.
 	secret []byte
 }
@@ -25,7 +31,7 @@ type seeding struct {
 func (f *following) beginSeed() error {
 	s := f.standby
 	if s.role.Mode != ModeSeeding {
-		err := s.save(func(r *Role) { r.Mode, r.Disk = ModeSeeding, rand.Text() })
+		err := s.save(func(r *Role) { r.Mode, r.Disk, r.Promoting = ModeSeeding, rand.Text(), false })
 		if err == nil { // a standby whose role is not stored keeps its data
 			if err = s.closeData(); err != nil {
 				return applyError{err}
@@ -69,15 +75,24 @@ func (f *following) seeded(m message) error {
 		f.standby.seeded += int64(len(m.data))
 		f.standby.mu.Unlock()
 		return f.seeding.write(m.data)
+	case msgListed:
+		return f.seeding.listed(m.data)
 	default:
-		return f.whole()
+		return f.whole(m.data)
 	}
 }
 
-// whole ends a seed.
-func (f *following) whole() error {
+// whole ends a seed. The stores are opened when all files are there: a message that was left out would leave an empty store.
+func (f *following) whole(list []byte) error {
 	s := f.standby
-	if err := f.seeding.end(); err != nil {
+	err := f.seeding.end()
+	if err == nil {
+		err = f.seeding.listed(list)
+	}
+	if err == nil {
+		err = f.seeding.check()
+	}
+	if err != nil {
 		return err
 	}
 	if err := f.seeding.syncDirs(); err != nil {
@@ -85,6 +100,11 @@ func (f *following) whole() error {
 	}
 	if _, err := s.tail.sync(); err != nil {
 		return err
+	}
+	for _, store := range []string{datadir.Queue, datadir.Table} {
+		if err := disk.Adopt(s.cfg.FS, s.path(store)); err != nil {
+			return err
+		}
 	}
 	if err := s.openData(); err != nil {
 		return applyError{err}
@@ -98,6 +118,7 @@ func (s *seeding) begin(name string) error {
 	if err := errors.Join(seedName(name), s.end()); err != nil {
 		return err
 	}
+	s.files = append(s.files, seedFile{name: name})
 	if name == datadir.SecretFile {
 		s.secret = []byte{}
 		return nil
@@ -111,12 +132,13 @@ func (s *seeding) begin(name string) error {
 }
 
 func (s *seeding) write(data []byte) error {
-	switch {
-	case s.secret != nil:
+	if s.secret == nil && s.file == nil {
+		return unexpected(msgContent)
+	}
+	s.files[len(s.files)-1].add(data)
+	if s.secret != nil {
 		s.secret = append(s.secret, data...)
 		return nil
-	case s.file == nil:
-		return unexpected(msgContent)
 	}
 	if _, err := s.file.Write(data); err != nil {
 		return fmt.Errorf("write the copy of the primary: %w", err)
@@ -162,4 +184,17 @@ func (s *seeding) syncDirs() error {
 		}
 	}
 	return nil
+}
+
+// openStore opens a store that is there: a start and the end of a seed never make a store, which would be an empty copy.
+func (s *Standby) openStore(store stream.Store) (*disk.DB, error) {
+	dir := s.path(storeDir(store))
+	found, err := pebble.Peek(dir, s.cfg.FS)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !found.Exists {
+		return nil, fmt.Errorf("%w: there is no store in %s", disk.ErrDamaged, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.cfg.Open(store, dir)
 }

@@ -32,6 +32,8 @@ type session struct {
 	joins chan struct{} // wakes join
 	taken chan taken    // has the message of a standby that has become the primary
 
+	files            []seedFile // of a seed, as they were sent
+	frames           seedFile   // of a seed
 	seeded, seedSize atomic.Int64
 
 	// The primary's mu guards the fields below.
@@ -73,7 +75,7 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 	}
 	s, err := p.begin(ctx, conn, peer)
 	if err != nil {
-		p.ended(err)
+		p.refused(peer, err)
 		return errors.Join(err, newLink(conn, p.cfg.Timing.Lease).send(msgRefused, []byte(err.Error())))
 	}
 	defer p.finish(s)
@@ -94,7 +96,7 @@ func (p *Primary) ended(why error) {
 // hello returns the hello of the primary. The caller holds mu.
 func (p *Primary) hello(at stream.Position) Hello {
 	h := p.role.hello(at, p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret)
-	h.Began = places(p.ends)
+	h.Began, h.Lease = places(p.ends), p.cfg.Timing.Lease.Milliseconds()
 	if p.cfg.Register != nil {
 		h.Register = p.cfg.Register.Name()
 	}
@@ -145,7 +147,7 @@ func (p *Primary) resumes(peer Hello) bool {
 	return peer.Mode != ModeSeeding && peer.position() != (stream.Position{}) && peer.Lineage == p.role.Lineage && peer.Peer == p.role.Disk && p.role.hello(stream.Position{}, 0, "").reigned(peer.Term)
 }
 
-// begin makes a session, which takes the place of an older one.
+// begin makes a session, which takes the place of an older session with the same standby. A refused machine ends no session.
 func (p *Primary) begin(ctx context.Context, conn net.Conn, peer Hello) (*session, error) {
 	select {
 	case p.serving <- struct{}{}:
@@ -154,8 +156,12 @@ func (p *Primary) begin(ctx context.Context, conn net.Conn, peer Hello) (*sessio
 		return nil, context.Cause(ctx)
 	}
 	p.mu.Lock()
+	err := p.begins(peer)
 	old := p.session
 	p.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	if old != nil {
 		if err := old.conn.Close(); err != nil {
 			p.cfg.Log.Debug("the older session was closed already", zap.Error(err))
@@ -166,10 +172,10 @@ func (p *Primary) begin(ctx context.Context, conn net.Conn, peer Hello) (*sessio
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// The older session may have changed the role.
-	if err := p.accept(p.hello(stream.Position{}), peer); err != nil {
+	if err := p.begins(peer); err != nil {
 		return nil, err
 	}
-	err := errNoPosition
+	err = errNoPosition
 	if p.resumes(peer) {
 		if s.receiver, err = p.resume(peer.position()); err == nil {
 			s.whole, s.at = true, peer.position()
@@ -215,7 +221,7 @@ func (p *Primary) finish(s *session) {
 	if p.session != s {
 		return
 	}
-	p.session, p.joining = nil, false
+	p.session, p.joining, p.former, p.leftAt = nil, false, s.peer.Process, p.cfg.Timing.Now()
 	if !s.whole { // the next session begins another seed
 		s.receiver.Close()
 		p.receiver = nil
@@ -266,7 +272,7 @@ func (s *session) write(ctx context.Context) error {
 			data = stream.Append(data, stream.SafeAt(s.announced, time.Now().UnixMilli()))
 		}
 		if len(data) > 0 {
-			if err := s.send(msgFrames, data); err != nil {
+			if err := s.sendFrames(data); err != nil {
 				return err
 			}
 		}
@@ -274,6 +280,14 @@ func (s *session) write(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// sendFrames sends frames.
+func (s *session) sendFrames(data []byte) error {
+	if !s.whole {
+		s.frames.add(data)
+	}
+	return s.send(msgFrames, data)
 }
 
 // take returns frames as bytes, and keeps their mark until the standby has confirmed them. A frame that ends a log does not move the position, so
@@ -303,7 +317,7 @@ func (s *session) complete() error {
 	if s.whole || !s.announced.Covers(s.upto) {
 		return nil
 	}
-	if err := s.send(msgWhole, nil); err != nil {
+	if err := s.sendList(); err != nil {
 		return err
 	}
 	s.primary.mu.Lock()

@@ -28,6 +28,7 @@ func expect(t *testing.T, from *link, want ...kind) {
 // The end of a log is behind the same place as the log's last bytes. An ack of these bytes does not confirm the end: without the end, the
 // standby could not take the next log.
 func TestAnAckOfTheBytesDoesNotConfirmTheEndOfTheirLog(t *testing.T) {
+	t.Parallel()
 	for name, ends := range map[string]stream.Kind{"an end": stream.Ends, "a cut": stream.Cut} {
 		t.Run(name, func(t *testing.T) {
 			opened, err := stream.Open(stream.Config{FS: vfs.NewMem(), Dir: "stream", Spool: 1 << 20, Log: zap.NewNop()}, stream.Position{})
@@ -70,6 +71,7 @@ func TestAnAckOfTheBytesDoesNotConfirmTheEndOfTheirLog(t *testing.T) {
 // A standby that opens the stores of its copy is not whole yet: if it ended now, a paired primary could not send another copy. While the
 // primary is idle, the acks that are on their way cover everything.
 func TestTheTwoPairWhenTheStandbyIsWhole(t *testing.T) {
+	t.Parallel()
 	opened, err := stream.Open(stream.Config{FS: vfs.NewMem(), Dir: "stream", Spool: 1 << 20, Log: zap.NewNop()}, stream.Position{})
 	require.NoError(t, err)
 	receiver := opened.Hold()
@@ -97,6 +99,7 @@ func TestTheTwoPairWhenTheStandbyIsWhole(t *testing.T) {
 // The copies of a seed have bytes of both stores behind the safe point, and are of different moments. A standby with such copies is not whole
 // before a safe point covers them.
 func TestASeedIsWholeAtASafePoint(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	opened, err := stream.Open(stream.Config{FS: mem, Dir: "stream", Spool: 1 << 20, Log: zap.NewNop()}, stream.Position{})
 	require.NoError(t, err)
@@ -126,6 +129,7 @@ func TestASeedIsWholeAtASafePoint(t *testing.T) {
 
 // A power cut must not bring back a file of the spool that the logs no longer continue.
 func TestARemovedFileOfTheSpoolStaysAway(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	opened, err := stream.Open(stream.Config{FS: mem, Dir: "stream", Spool: 1 << 20, Log: zap.NewNop()}, stream.Position{})
 	require.NoError(t, err)

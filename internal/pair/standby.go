@@ -74,6 +74,8 @@ type Standby struct {
 	running   context.CancelFunc // nil if Run does not run
 	ran       chan struct{}      // closed at the end of Run
 	connected bool
+	follows   string // the process of the primary of the session, empty without one
+	refused   bool   // since the newest session, the primary has refused this standby because of its data
 	reason    string // why the newest session has ended, empty during a session
 	seeded    int64
 	view      view
@@ -95,6 +97,9 @@ func OpenStandby(cfg StandbyConfig) (*Standby, error) {
 	cfg.Timing = cfg.Timing.withClock()
 	s := &Standby{cfg: cfg, role: cfg.Role, granted: cfg.Timing.Now()}
 	s.heard, s.nudge = s.granted, make(chan struct{}, 1)
+	if err := s.role.copied(); err != nil {
+		return nil, err
+	}
 	if s.role.Mode == ModeSeeding {
 		return s, nil
 	}
@@ -108,6 +113,9 @@ func OpenStandby(cfg StandbyConfig) (*Standby, error) {
 			return nil, err
 		}
 	}
+	if s.role.Promoting {
+		cfg.Log.Warn("a promotion of this standby was interrupted, so its stores may have writes that the primary lost: if the primary is gone, promote this standby again; otherwise it needs a new copy of all data")
+	}
 	return s, s.openData()
 }
 
@@ -117,8 +125,11 @@ func (s *Standby) hello() Hello {
 	if s.apply != nil {
 		at, announced = s.apply.tail.end(), s.apply.tail.safe()
 	}
+	if s.role.Promoting { // its stores have no place in the stream
+		at = stream.Position{}
+	}
 	h := s.role.hello(at, s.cfg.DataFormat, s.cfg.Version).proves(s.cfg.Secret)
-	h.Announced = places(announced)
+	h.Announced, h.Lease, h.Follows = places(announced), s.cfg.Timing.Lease.Milliseconds(), s.follows
 	if s.cfg.Register != nil {
 		h.Register = s.cfg.Register.Name()
 	}
@@ -148,7 +159,7 @@ func (s *Standby) openData() (err error) {
 	}
 	dbs := map[stream.Store]*disk.DB{}
 	for _, store := range []stream.Store{stream.Queue, stream.Table} {
-		db, err := s.cfg.Open(store, s.path(storeDir(store)))
+		db, err := s.openStore(store)
 		if err != nil {
 			return errors.Join(damagedCopy(err), closeStores(dbs))
 		}
@@ -175,7 +186,7 @@ func (s *Standby) closeData() error {
 		err = s.apply.close()
 	}
 	if s.tail != nil {
-		err = errors.Join(err, s.tail.close())
+		err = errors.Join(err, s.tail.finish())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +250,7 @@ func (s *Standby) final(err error) bool {
 
 // final reports whether another session cannot succeed.
 func final(err error) bool {
-	for _, target := range []error{ErrLineage, ErrSameDisk, ErrVersion, ErrOtherStandby, ErrSecret} {
+	for _, target := range []error{ErrLineage, ErrSameDisk, ErrSelf, ErrVersion, ErrOtherStandby, ErrSecret} {
 		if errors.Is(err, target) {
 			return true
 		}
@@ -259,16 +270,16 @@ func (s *Standby) once(ctx, run context.Context) (Outcome, error) {
 	return outcome, errors.Join(err, ignoreClosed(conn.Close()))
 }
 
-func (s *Standby) connect() {
+func (s *Standby) connect(primary Hello) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.connected, s.reason = true, ""
+	s.connected, s.reason, s.follows, s.refused = true, "", primary.Process, false
 }
 
 func (s *Standby) disconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.connected = false
+	s.connected, s.follows = false, ""
 }
 
 // ended notes why a session has ended.
@@ -276,6 +287,7 @@ func (s *Standby) ended(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reason = why.Error()
+	s.refused = s.refused || errors.Is(why, ErrMustSeed) || errors.Is(why, errTwin)
 }
 
 // save changes and saves the role.
@@ -302,10 +314,17 @@ func (s *Standby) mayPromote(acceptLoss bool) error {
 		return ErrStopped
 	case s.cfg.Register != nil:
 		return s.refuses(acceptLoss)
-	case s.role.Mode != ModePaired && !acceptLoss:
+	case (s.role.Mode != ModePaired || s.lacks()) && !acceptLoss:
 		return ErrNotPaired
 	}
 	return nil
+}
+
+// lacks reports whether the standby may lack answered writes, whatever its role and the register have: it has no place in the stream, because its
+// tail is gone, or because a crash has interrupted a switch; or the primary has refused it as a copy, or as a disk that has lost something. The
+// caller holds mu.
+func (s *Standby) lacks() bool {
+	return s.apply != nil && s.apply.tail.end() == (stream.Position{}) || s.refused && !s.role.Promoting
 }
 
 // Promote makes the standby the primary. When Promote returns without an error, the stores are closed, and the process
@@ -359,8 +378,7 @@ func (s *Standby) Status() Status {
 		status.Mode = ModePaired
 	}
 	if s.view.version != "" {
-		entry := s.view.entry
-		status.Register, status.RegisterAge = &entry, s.cfg.Timing.Now()-s.view.at
+		status.Register = s.view.entry.registered(s.cfg.Timing.Now() - s.view.at)
 	}
 	if s.apply != nil {
 		status.At, status.Lag = s.apply.tail.end(), s.apply.tail.length.Load()-s.apply.bytes.Load()

@@ -16,6 +16,7 @@ import (
 
 // A primary that starts asks the register first. An old copy of its disk is refused (P17).
 func TestAnOldCopyDoesNotStart(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 1, func(w *world, a, b *machine) {
 		old := a.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: w.rng})
 		text, err := os.ReadFile(filepath.Join(a.dir, pair.RoleFile))
@@ -54,6 +55,7 @@ func (m *machine) begins() error {
 
 // A pair whose register has lost its entry does not guess it. A primary of a later term than the register does not serve.
 func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 1, func(w *world, a, b *machine) {
 		earlier := w.bucket.content
 		for _, m := range []*machine{a, b} {
@@ -83,6 +85,7 @@ func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 
 // An operator declares the standby's disk gone, in the register, too.
 func TestAnUnpairedPrimaryStartsAlone(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 1, func(w *world, a, b *machine) {
 		b.exit()
 		a.die(100)
@@ -99,6 +102,7 @@ func TestAnUnpairedPrimaryStartsAlone(t *testing.T) {
 
 // A primary that becomes paired before the register has let it be alone opens its stores, too.
 func TestAStartThatPairsAtOnceServes(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.mode(a, pair.ModeAlone)
@@ -122,6 +126,7 @@ func TestAStartThatPairsAtOnceServes(t *testing.T) {
 
 // A crash between the swap and the store of the role is no old copy (P17).
 func TestACrashAfterASwapIsNoOldCopy(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		b.exit()
 		a.die(100)

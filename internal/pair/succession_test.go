@@ -13,6 +13,7 @@ import (
 
 // The frames of a write that failed may be in the tail, but not in the stores. Such a tail completes no archive.
 func TestATailWithAFailedWriteIsNotKept(t *testing.T) {
+	t.Parallel()
 	for name, fails := range map[string]bool{"whole": false, "after a failed sync": true} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
@@ -30,7 +31,7 @@ func TestATailWithAFailedWriteIsNotKept(t *testing.T) {
 			tail, err := openTail(files, s.path(TailDir), tailSize)
 			require.NoError(t, err)
 			s.tail = tail
-			tail.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1}, stream.Frame{Kind: stream.Begins, Store: stream.Table, Log: 1})
+			require.NoError(t, tail.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1}, stream.Frame{Kind: stream.Begins, Store: stream.Table, Log: 1}))
 			upto, err := tail.sync()
 			require.NoError(t, err)
 			if fails {
@@ -40,7 +41,7 @@ func TestATailWithAFailedWriteIsNotKept(t *testing.T) {
 					}
 					return nil
 				})
-				tail.append(stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Data: make([]byte, 10)})
+				require.NoError(t, tail.append(stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Data: make([]byte, 10)}))
 				_, err := tail.sync()
 				require.ErrorIs(t, err, syscall.EIO)
 				tail.drop()

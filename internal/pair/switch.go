@@ -129,9 +129,10 @@ func beginTail(cfg PrimaryConfig, at stream.Position) error {
 	if err != nil {
 		return err
 	}
-	t.append(stream.SafeAt(at, 0))
-	_, err = t.sync()
-	return errors.Join(err, t.close())
+	if err = t.append(stream.SafeAt(at, 0)); err == nil {
+		_, err = t.sync()
+	}
+	return errors.Join(err, t.finish())
 }
 
 // takeOver makes the standby the primary. Nothing is confirmed any more. The old primary may be a standby already, so the end

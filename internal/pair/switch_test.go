@@ -27,6 +27,7 @@ func (w *world) slowStandby(rest int64) (primary, standby *machine) {
 // A switch ends although the standby applies slowly, and the primary gives the switch up meanwhile: one machine is the
 // primary, the other machine is its standby, and no answered write is lost.
 func TestASwitchToASlowStandbyEnds(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 2, func(w *world) {
 		a, b := w.slowStandby(1 << 20)
 		require.ErrorIs(w, a.handOver(), pair.ErrAway)
@@ -42,6 +43,7 @@ func TestASwitchToASlowStandbyEnds(t *testing.T) {
 
 // During a switch nobody answers until the standby has applied everything, so a switch waits until little is left.
 func TestAStandbyCatchesUpBeforeASwitch(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 1, func(w *world) {
 		_, b := w.slowStandby(3 << 19)
 		soon, cancel := context.WithTimeout(w.Context(), time.Minute)
@@ -66,6 +68,7 @@ func TestAStandbyCatchesUpBeforeASwitch(t *testing.T) {
 
 // A standby that cannot read the register claims nothing, so the primary stays the primary, without a seed.
 func TestASwitchWithoutAnAnswerOfTheRegisterChangesNothing(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		disk := a.loadRole().Disk
 		w.bucket.set(b.number(), way{blind: true})
@@ -82,6 +85,7 @@ func TestASwitchWithoutAnAnswerOfTheRegisterChangesNothing(t *testing.T) {
 
 // After a claim that failed, the term of the new primary is later than the next term. A switch needs no seed then.
 func TestASwitchAfterAFailedClaimNeedsNoSeed(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		w.bucket.set(b.number(), way{after: time.Hour})
 		require.Error(w, b.standby.Promote(w.Context(), false))

@@ -43,7 +43,8 @@ type tail struct {
 	// The appending goroutine uses these fields. The positions are of the frames that are on the disk.
 	open      vfs.File        // the file with the number next-1, or the file next without a frame on the disk; nil for neither
 	pending   []stream.Frame  // not on the disk yet
-	position  stream.Position // behind the last frame
+	have      reach           // of the frames that are on the disk
+	ahead     reach           // of all frames
 	cut       stream.Position // of the last cut of each store
 	announced stream.Position // the last safe point
 	start     stream.Position // before the first frame of a log
@@ -52,6 +53,10 @@ type tail struct {
 	torn      bool            // the newest file may have bytes behind its frames
 	unproven  bool            // no sync has succeeded since the last failure
 	buf       []byte
+	bufSum    uint32 // of the newest file with buf
+
+	listing sync.Mutex // held for a change of the list
+	listed  uint64     // the number behind the last file in the list, 0 without a list
 
 	length atomic.Int64 // the bytes on the disk, and the removed bytes
 
@@ -65,8 +70,8 @@ type tail struct {
 // tailFile is a file of the tail.
 type tailFile struct {
 	number uint64
-	size   int64                    // of the frames that are on the disk
-	begun  [stream.Table + 1]uint64 // the newest log of a store that begins in the file, 0 for none
+	tailContent
+	begun [stream.Table + 1]uint64 // the newest log of a store that begins in the file, 0 for none
 }
 
 // openTail opens the tail in a directory. All of its frames are on the disk then.
@@ -86,13 +91,18 @@ func openTail(files vfs.FS, dir string, fileSize int64) (*tail, error) {
 		}
 	}
 	slices.SortFunc(t.files, func(a, b tailFile) int { return int(a.number) - int(b.number) })
+	t.have.free = [...]bool{true, true, true}
 	for i := range t.files {
 		if err := t.scan(&t.files[i], i == len(t.files)-1); err != nil {
 			return nil, fmt.Errorf("read the tail %s: %w", t.path(t.files[i].number), err)
 		}
 		t.next = t.files[i].number + 1
 	}
-	t.synced = t.position
+	t.have.free = [...]bool{false, false, false}
+	t.synced, t.ahead = t.have.at, t.have
+	if err := t.checkList(); err != nil {
+		return nil, err
+	}
 	if len(t.files) > 0 { // the process that wrote it may have ended before its sync, or after one that failed
 		return t, t.replaceNewest()
 	}
@@ -117,13 +127,16 @@ func (t *tail) scan(file *tailFile, newest bool) (err error) {
 		case errors.Is(err, io.EOF):
 			return nil
 		case newest && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, stream.ErrDamaged)):
-			return wholeBefore(f, file.size, err)
+			return wholeBefore(f, file.Bytes, err)
 		default:
-			return damagedAt(file.size, err)
+			return damagedAt(file.Bytes, err)
 		}
-		t.note(file, frame)
-		file.size += int64(frame.Len())
-		t.length.Add(int64(frame.Len()))
+		if err := t.note(file, frame); err != nil {
+			return damagedAt(file.Bytes, err)
+		}
+		t.buf = stream.Append(t.buf[:0], frame)
+		file.add(len(t.buf), file.with(t.buf))
+		t.length.Add(int64(len(t.buf)))
 	}
 }
 
@@ -162,7 +175,7 @@ func (t *tail) replaceNewest() error {
 	newest := t.files[len(t.files)-1]
 	t.mu.Unlock()
 	to := t.fs.PathJoin(t.dir, tailCopy)
-	err := copySynced(t.fs, t.path(newest.number), to, newest.size)
+	err := copySynced(t.fs, t.path(newest.number), to, newest.Bytes)
 	if err == nil {
 		err = t.fs.Rename(to, t.path(newest.number)) // a reader keeps the replaced file open, which has the same frames
 	}
@@ -208,17 +221,17 @@ func (t *tail) syncDir() error {
 	return nil
 }
 
-// note counts a frame.
-func (t *tail) note(file *tailFile, f stream.Frame) {
+// note counts a frame. It returns an error for a hole before the frame.
+func (t *tail) note(file *tailFile, f stream.Frame) error {
 	if f.Kind == stream.Safe {
 		t.announced = most(t.announced, f.Position())
-		if t.position == (stream.Position{}) {
-			t.position = f.Position() // a tail after a switch begins at the end of the logs
+		if t.have.at == (stream.Position{}) {
+			t.have.at = f.Position() // a tail after a switch begins at the end of the logs
 		}
-		return
+		return nil
 	}
 	if !t.started {
-		t.start, t.started = t.position, true
+		t.start, t.started = t.have.at, true
 	}
 	if f.Kind == stream.Begins {
 		file.begun[f.Store] = f.Log
@@ -226,11 +239,20 @@ func (t *tail) note(file *tailFile, f stream.Frame) {
 	if f.Kind == stream.Cut {
 		t.cut = t.cut.With(f.Store, f.End())
 	}
-	t.position = t.position.After(f)
+	return t.have.take(f)
 }
 
-// append takes frames. They are on the disk when sync returns.
-func (t *tail) append(frames ...stream.Frame) { t.pending = append(t.pending, frames...) }
+// append takes frames. They are on the disk when sync returns. It returns an error for a hole before a frame, which the primary sends again in
+// the next session.
+func (t *tail) append(frames ...stream.Frame) error {
+	for _, f := range frames {
+		if err := t.ahead.take(f); err != nil {
+			return err
+		}
+		t.pending = append(t.pending, f)
+	}
+	return nil
+}
 
 // begin begins the next file.
 func (t *tail) begin() error {
@@ -254,20 +276,25 @@ func (t *tail) begin() error {
 	return nil
 }
 
-// sync brings all frames to the disk, and returns the position behind them (P2). After a failure the disk has to take a write
+// sync brings all frames to the disk, and returns the position up to which the tail has the stream without a hole (P2). After a failure the disk has to take a write
 // before the next confirmation: a standby whose disk is full is away, although no frame has arrived.
 func (t *tail) sync() (stream.Position, error) {
 	if len(t.pending) == 0 && !t.unproven {
-		return t.position, nil
+		return t.have.at, nil
 	}
+	t.unproven = true
 	if err := t.write(); err != nil {
-		t.unproven = true
 		return stream.Position{}, err
 	}
-	if t.wrote() >= t.fileSize {
-		return t.position, t.close()
+	size := t.wrote()
+	if err := t.enlist(); err != nil {
+		return stream.Position{}, err
 	}
-	return t.position, nil
+	t.unproven = false
+	if size >= t.fileSize {
+		return t.have.at, t.close()
+	}
+	return t.have.at, nil
 }
 
 // write writes the pending frames to the open file, or to the next one.
@@ -281,6 +308,7 @@ func (t *tail) write() error {
 	for _, f := range t.pending {
 		t.buf = stream.Append(t.buf, f)
 	}
+	t.bufSum = t.newest().with(t.buf) // before the write, because a file system may change buf
 	_, err := t.open.Write(t.buf)
 	if err == nil {
 		err = t.open.SyncData()
@@ -289,7 +317,6 @@ func (t *tail) write() error {
 		t.torn = !t.fresh
 		return errors.Join(fmt.Errorf("write the tail: %w", err), t.close())
 	}
-	t.unproven = false
 	return nil
 }
 
@@ -303,21 +330,21 @@ func (t *tail) wrote() int64 {
 	}
 	file := &t.files[len(t.files)-1]
 	for _, f := range t.pending {
-		t.note(file, f)
+		_ = t.note(file, f) // append has found no hole
 	}
 	t.forget()
-	file.size += int64(len(t.buf))
+	file.add(len(t.buf), t.bufSum)
 	t.length.Add(int64(len(t.buf)))
-	t.synced = t.position
+	t.synced = t.have.at
 	close(t.changed)
 	t.changed = make(chan struct{})
-	return file.size
+	return file.Bytes
 }
 
 // forget forgets the pending frames.
 func (t *tail) forget() {
 	clear(t.pending)
-	t.pending = t.pending[:0]
+	t.pending, t.ahead = t.pending[:0], t.have
 }
 
 // drop forgets the frames that are not on the disk, which the primary sends again in the next session. A safe point that it has announced
@@ -345,41 +372,6 @@ func (t *tail) close() error {
 	return err
 }
 
-// trim removes the files before the first one in which a log begins that is not wholly applied. applied is the place of
-// the applied frames, which the stores have synced.
-func (t *tail) trim(upto uint64) error {
-	for {
-		t.mu.Lock()
-		if t.files[0].number >= upto {
-			t.mu.Unlock()
-			return nil
-		}
-		number := t.files[0].number
-		t.files = t.files[1:]
-		t.mu.Unlock()
-		if err := t.fs.Remove(t.path(number)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove a file of the tail: %w", err)
-		}
-	}
-}
-
-// needed returns the number of the first file that a start needs, if the stores have synced all before a position.
-func (t *tail) needed(applied stream.Position) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	first := t.files[len(t.files)-1].number
-	for store := stream.Queue; store <= stream.Table; store++ {
-		at := t.files[0].number
-		for _, f := range t.files {
-			if f.begun[store] > 0 && f.begun[store] <= applied.Of(store).Log {
-				at = f.number // the newest log that is applied, or is being applied, begins here
-			}
-		}
-		first = min(first, at)
-	}
-	return first
-}
-
 // end returns the position behind the last frame that is on the disk.
 func (t *tail) end() stream.Position {
 	t.mu.Lock()
@@ -390,7 +382,7 @@ func (t *tail) end() stream.Position {
 // counts returns the position behind the last byte that counts: a cut is before bytes that the primary has lost. The appending goroutine calls
 // counts.
 func (t *tail) counts() stream.Position {
-	end := t.position
+	end := t.have.at
 	for store := stream.Queue; store <= stream.Table; store++ {
 		if cut := t.cut.Of(store); cut.Log == end.Of(store).Log {
 			end = end.With(store, cut)
@@ -404,11 +396,4 @@ func (t *tail) safe() stream.Position {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.announced
-}
-
-// before reports whether there is a file before a number.
-func (t *tail) before(number uint64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.files[0].number < number
 }

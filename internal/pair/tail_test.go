@@ -40,7 +40,7 @@ func tailOn(t *testing.T) (*tail, *disktest.FS) {
 	files := disktest.New(vfs.NewMem())
 	opened, err := openTail(files, "tail", 1<<20)
 	require.NoError(t, err)
-	opened.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Time: 1, Log: 2}, piece(0, "first "))
+	require.NoError(t, opened.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Time: 1, Log: 2}, piece(0, "first ")))
 	_, err = opened.sync()
 	require.NoError(t, err)
 	return opened, files
@@ -48,6 +48,7 @@ func tailOn(t *testing.T) (*tail, *disktest.FS) {
 
 // A disk that fails leaves a part of the frames in the tail. Later frames are behind it, and a start must find them.
 func TestATailContinuesAfterAFailure(t *testing.T) {
+	t.Parallel()
 	for _, fails := range []struct {
 		op  string
 		err error
@@ -61,7 +62,7 @@ func TestATailContinuesAfterAFailure(t *testing.T) {
 			before := opened.end()
 			files.Fail(fails.err, fails.op)
 			for range 3 { // each session brings the frames again
-				opened.append(piece(6, "second "))
+				require.NoError(t, opened.append(piece(6, "second ")))
 				_, err := opened.sync()
 				require.ErrorIs(t, err, fails.err)
 				require.Equal(t, before, opened.end())
@@ -76,7 +77,7 @@ func TestATailContinuesAfterAFailure(t *testing.T) {
 			at, err := opened.sync()
 			require.NoError(t, err)
 			require.Equal(t, before, at)
-			opened.append(piece(6, "second "), piece(13, "third"))
+			require.NoError(t, opened.append(piece(6, "second "), piece(13, "third")))
 			at, err = opened.sync()
 			require.NoError(t, errors.Join(err, opened.close()))
 			require.Equal(t, "first second third", content(t, reader))
@@ -88,6 +89,29 @@ func TestATailContinuesAfterAFailure(t *testing.T) {
 			reader = again.reader()
 			require.Equal(t, "first second third", content(t, reader))
 			require.NoError(t, reader.close())
+		})
+	}
+}
+
+// A failed write leaves frames in the newest file that the list of an ordered end does not count.
+func TestATailEndsInOrderAfterAFailure(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"write", "sync"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			opened, files := tailOn(t)
+			end := opened.end()
+			files.Fail(syscall.EIO, op)
+			require.NoError(t, opened.append(piece(6, "second ")))
+			_, err := opened.sync()
+			require.ErrorIs(t, err, syscall.EIO)
+			opened.drop()
+			files.Set(nil)
+			require.NoError(t, opened.finish())
+
+			again, err := openTail(files, "tail", 1<<20)
+			require.NoError(t, err, "a sound disk is refused")
+			require.GreaterOrEqual(t, again.end().Queue.Offset, end.Queue.Offset)
 		})
 	}
 }
@@ -117,11 +141,12 @@ func written(t *testing.T, data []byte) (*tail, error) {
 // A crash leaves a part of the last write. Damage before the last write is no crash: the standby has confirmed the frames, and
 // must not be promoted without them.
 func TestADamagedTailIsRefused(t *testing.T) {
+	t.Parallel()
 	opened, files := tailOn(t)
 	var ends []int
 	for _, f := range []stream.Frame{piece(6, "second "), piece(13, "third "), piece(19, "last")} {
 		ends = append(ends, len(read(t, files, "tail/0000000000000000.tail")))
-		opened.append(f)
+		require.NoError(t, opened.append(f))
 		_, err := opened.sync()
 		require.NoError(t, err)
 	}
@@ -154,9 +179,32 @@ func TestATailCountsNoBytesBehindACut(t *testing.T) {
 		stream.Frame
 		counts stream.Place
 	}{{cut, cut.End()}, {stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 3}, stream.Place{Log: 3}}} {
-		opened.append(next.Frame)
+		require.NoError(t, opened.append(next.Frame))
 		_, err := opened.sync()
 		require.NoError(t, err)
 		require.Equal(t, next.counts, opened.counts().Queue)
 	}
+}
+
+// The frames of a log behind the safe point are held, so a log that is being applied needs its file although the next log has begun.
+func TestATailKeepsTheFileOfTheLogThatIsApplied(t *testing.T) {
+	t.Parallel()
+	opened, err := openTail(vfs.NewMem(), "tail", 1)
+	require.NoError(t, err)
+	for n := uint64(1); n < 4; n++ { // a file has the beginning of a log of each store
+		for store := stream.Queue; store <= stream.Table; store++ {
+			log := stream.Frame{Kind: stream.Begins, Store: store, Log: n}
+			ends := log
+			ends.Kind = stream.Ends
+			require.NoError(t, opened.append(log, ends))
+		}
+		_, err = opened.sync()
+		require.NoError(t, err)
+	}
+	for applied := uint64(1); applied < 4; applied++ {
+		at := stream.Place{Log: applied}
+		require.Equal(t, applied-1, opened.needed(stream.Position{Queue: at, Table: at}))
+		require.Equal(t, applied-1, opened.needed(stream.Position{Queue: at, Table: stream.Place{Log: 3}}))
+	}
+	require.NoError(t, opened.close())
 }

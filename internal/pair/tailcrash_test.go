@@ -18,7 +18,7 @@ func confirmed(t *testing.T, tail *tail, frames []stream.Frame) {
 	t.Helper()
 	for _, f := range frames {
 		if end := tail.end().Queue; end.Before(f.End()) || end == (stream.Place{}) {
-			tail.append(f)
+			require.NoError(t, tail.append(f))
 		}
 	}
 	at, err := tail.sync()
@@ -53,6 +53,7 @@ func has(t *testing.T, tail *tail, frames []stream.Frame) {
 // What a tail confirms after a failed write or sync survives a power cut. After a failed sync, the system shows the bytes, but has dropped
 // them, and the next sync of the file does nothing (P2).
 func TestATailIsNotContinuedAfterAnError(t *testing.T) {
+	t.Parallel()
 	var frames []stream.Frame
 	frames = append(frames, stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1})
 	for i := range uint64(5) {
@@ -103,7 +104,7 @@ func TestATailIsNotContinuedAfterAnError(t *testing.T) {
 			}
 			fails = true
 			for range c.failures {
-				tail.append(frames[c.before:5]...)
+				require.NoError(t, tail.append(frames[c.before:5]...))
 				_, err := tail.sync()
 				require.ErrorIs(t, err, syscall.EIO)
 				tail.drop()
@@ -133,43 +134,49 @@ func TestATailIsNotContinuedAfterAnError(t *testing.T) {
 
 // A safe point that the primary has announced stays, even if its frame never reaches the disk (P9).
 func TestAnAnnouncementIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	at := func(offset uint64) stream.Position {
 		return stream.Position{Queue: stream.Place{Log: 1, Offset: offset}}
 	}
 	tail, err := openTail(vfs.NewMem(), "tail", 1<<20)
 	require.NoError(t, err)
-	tail.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1}, stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Data: make([]byte, 10)})
+	require.NoError(t, tail.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1}, stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Data: make([]byte, 10)}))
 	_, err = tail.sync()
 	require.NoError(t, err)
-	tail.append(stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Offset: 10, Data: make([]byte, 10)}, stream.SafeAt(at(20), 0))
+	require.NoError(t, tail.append(stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Offset: 10, Data: make([]byte, 10)}, stream.SafeAt(at(20), 0)))
 	tail.drop()
 	require.Equal(t, at(10), tail.announced)
-	require.Equal(t, at(10), tail.position)
+	require.Equal(t, at(10), tail.have.at)
 }
 
 // The bytes behind a cut are lost at the primary, so the safe points of its next log do not announce them.
 func TestBytesBehindACutAreNotAnnounced(t *testing.T) {
+	t.Parallel()
 	at := func(log, offset uint64) stream.Position {
 		return stream.Position{Queue: stream.Place{Log: log, Offset: offset}}
 	}
 	tail, err := openTail(vfs.NewMem(), "tail", 1<<20)
 	require.NoError(t, err)
-	tail.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1}, stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Data: make([]byte, 20)})
+	require.NoError(t, tail.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1}, stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Data: make([]byte, 20)}))
 	_, err = tail.sync()
 	require.NoError(t, err)
-	tail.append(stream.Frame{Kind: stream.Cut, Store: stream.Queue, Log: 1, Offset: 10}, stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 2}, stream.SafeAt(at(2, 0), 0))
+	require.NoError(t, tail.append(stream.Frame{Kind: stream.Cut, Store: stream.Queue, Log: 1, Offset: 10}, stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 2}, stream.SafeAt(at(2, 0), 0)))
 	tail.drop()
 	require.Equal(t, at(1, 10), tail.announced)
-	require.Equal(t, at(1, 20), tail.position)
+	require.Equal(t, at(1, 20), tail.have.at)
 }
 
 // A file before the newest one has no part of a frame, so its damage is no end of the tail.
 func TestADamagedFileOfTheTailIsRefused(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	tail, err := openTail(mem, "tail", 1)
 	require.NoError(t, err)
 	for i := range uint64(2) {
-		tail.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: i + 1})
+		log := stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: i + 1}
+		ends := log
+		ends.Kind = stream.Ends
+		require.NoError(t, tail.append(log, ends))
 		_, err = tail.sync()
 		require.NoError(t, err)
 	}

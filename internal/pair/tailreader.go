@@ -57,7 +57,7 @@ func (r *tailReader) next() (f stream.Frame, ok bool, changed <-chan struct{}, e
 		changed = r.changed
 		more := false
 		if i >= 0 {
-			r.limit, more = r.files[i].size, i < len(r.files)-1
+			r.limit, more = r.files[i].Bytes, i < len(r.files)-1
 		}
 		r.mu.Unlock()
 		switch {

@@ -15,6 +15,7 @@ type tenure struct {
 	register Register
 	disk     string
 	term     uint64
+	lease    int64 // in milliseconds
 
 	// turn orders the requests. It is no mutex, because a request may take long. Its holder uses the two fields below.
 	turn    chan struct{}
@@ -40,7 +41,7 @@ func newTenure(cfg PrimaryConfig) *tenure {
 	}
 	now := cfg.Timing.Now()
 	return &tenure{
-		register: cfg.Register, disk: cfg.Role.Disk, term: cfg.Role.Term, turn: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
+		register: cfg.Register, disk: cfg.Role.Disk, term: cfg.Role.Term, lease: cfg.Timing.Lease.Milliseconds(), turn: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
 		heard: now, since: now, renewed: now - cfg.Timing.Lease,
 	}
 }
@@ -89,7 +90,7 @@ func (t *tenure) write(ctx context.Context, mode, standby string) error {
 			}
 		}
 		next := t.entry
-		next.Mode, next.Standby = mode, standby
+		next.Mode, next.Standby, next.Lease = mode, standby, t.lease
 		if !next.same(t.entry) {
 			next.Since = time.Now().UnixMilli()
 		}
@@ -248,12 +249,12 @@ func (t *tenure) fill(s *Status, now time.Duration) {
 	if t == nil {
 		return
 	}
-	s.AloneTotal, s.Register = t.alone, t.known
+	s.AloneTotal = t.alone
 	if s.Mode == ModeAlone {
-		s.AloneFor = now - t.since
-		s.AloneTotal += s.AloneFor
+		s.AloneFor.Duration = now - t.since
+		s.AloneTotal += now - t.since
 	}
 	if t.known != nil {
-		s.RegisterAge = now - t.at
+		s.Register = t.known.registered(now - t.at)
 	}
 }

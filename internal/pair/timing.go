@@ -25,3 +25,12 @@ func (t Timing) outlastAlone() time.Duration { return aloneLeases * t.outlast() 
 
 // outlast returns a duration that has passed on this machine only if Lease has passed on the other machine.
 func (t Timing) outlast() time.Duration { return t.Lease + t.Lease/20 }
+
+// with returns the timing with a lease that is at least as long as a lease in milliseconds, which an earlier promise may have had.
+func (t Timing) with(lease int64) Timing {
+	t.Lease = max(t.Lease, milliseconds(lease))
+	return t
+}
+
+// milliseconds returns a number of milliseconds as a duration.
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -13,6 +13,7 @@ import (
 // Without its register, a standby cannot know whether its primary has answered alone. So it is promoted only after the two have
 // paired without the register.
 func TestARegisterThatIsSwitchedOffLosesNothing(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 4, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.mode(a, pair.ModeAlone)
@@ -40,6 +41,7 @@ func TestARegisterThatIsSwitchedOffLosesNothing(t *testing.T) {
 
 // A pair that gets a register stays a pair.
 func TestARegisterThatIsSwitchedOnNamesThePair(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 2, func(w *world) {
 		w.boot()
 		a, b := w.settle()
@@ -64,6 +66,7 @@ func TestARegisterThatIsSwitchedOnNamesThePair(t *testing.T) {
 
 // Without the register, a start has only the role, so a primary stores that it is alone before it answers alone.
 func TestAPrimaryIsAloneOnceItsRoleHasThat(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 1, func(w *world, a, b *machine) {
 		away := a.dir + "-away"
 		require.NoError(w, os.Rename(a.dir, away))
@@ -82,6 +85,7 @@ func TestAPrimaryIsAloneOnceItsRoleHasThat(t *testing.T) {
 // A primary that asks the register is alone when the register allows it, so a standby that does not ask the register must not
 // count as paired.
 func TestARegisterOfOneMachineIsRefused(t *testing.T) {
+	t.Parallel()
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		b.exit()
 		b.unregistered = true
@@ -104,6 +108,7 @@ func TestARegisterOfOneMachineIsRefused(t *testing.T) {
 // Only the other machine knows that it was promoted without the register, so a later register does not get a guess as its first entry,
 // and an entry from before that time does not count.
 func TestARegisterThatIsSwitchedOnAsksTheOtherMachine(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]bool{"no entry": false, "an entry": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 2, func(w *world) {

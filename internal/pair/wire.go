@@ -34,7 +34,8 @@ const (
 	msgFile
 	// msgContent has bytes of the file.
 	msgContent
-	// msgWhole ends a seed: the standby has a whole copy.
+	// msgWhole ends a seed. It has the rest of the list of its files, in the form of seedFile.append: the standby has a whole copy if its
+	// files are these.
 	msgWhole
 	// msgTakeOver makes the standby the primary.
 	msgTakeOver
@@ -45,6 +46,8 @@ const (
 	msgTaken
 	// msgBye means that the standby stops in order. It is sent only with a register.
 	msgBye
+	// msgListed has a part of the list of a seed's files, before msgWhole.
+	msgListed
 )
 
 const (

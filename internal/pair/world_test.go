@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/pair"
@@ -47,6 +48,8 @@ type world struct {
 	machines [2]*machine
 	log      *zap.Logger
 	logs     *observer.ObservedLogs
+	// processes are all processes that have begun.
+	processes []*process
 
 	mu       sync.Mutex
 	last     map[stream.Store]int            // the number of the last write
@@ -57,6 +60,8 @@ type world struct {
 	successions, completed int // the checked changes of the primary, and how often the tail had the frames that the archive lacked
 
 	promotions, switches, failovers, spoiled int
+	interrupted, stopped, copied             int            // promotions and standbys; copies of a data directory that have started
+	harmed                                   map[string]int // the ends of starts with a damaged disk
 
 	bucket        *bucket // nil without a register
 	failoverAfter time.Duration
@@ -79,14 +84,27 @@ type machine struct {
 	// forced means that the next process gives up the answered writes that it lacks.
 	forced     bool
 	succession *pair.Succession // the place at which the machine has become the primary; guarded by the mu of the world
+	// breaks is the error that ends a promotion when the stores have everything, and before the role is stored. The mu of the world guards it.
+	breaks error
 	// unregistered means that the machine is not configured with the register.
 	unregistered bool
 	// slow is the time of each read of the tail, in nanoseconds.
 	slow atomic.Int64
 	// address is the address of the register that the machine is configured with.
 	address string
+	// lease is the lease that the machine is configured with; 0 for the one of timing.
+	lease time.Duration
+	// itself means that the machine is configured with its own address.
+	itself bool
 	// mute means that the machine cannot connect with the other one.
 	mute bool
+	// made means that the disk has stores, as FORMAT of a data directory has it. The mu of the world guards it.
+	made bool
+	harm harm
+	// cloned is how the disk differs from its original; Original for a disk of its own.
+	cloned datadir.Likeness
+	// reaches is the other machine for a machine beside the two; nil for one of the two.
+	reaches *machine
 	*process
 }
 
@@ -103,6 +121,7 @@ type process struct {
 	dbs     map[stream.Store]*disk.DB
 	trouble *trouble
 	closing sync.Mutex
+	closed  bool // everything is closed; guarded by closing
 	// started means that the start has ended, and serving that the process answers. The mu of the world guards both.
 	started, serving bool
 	writers          sync.WaitGroup
@@ -125,9 +144,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 	core, logs := observer.New(zap.InfoLevel)
 	w := &world{
 		T: t, seed: seed, rng: rng, faults: rand.New(rand.NewPCG(seed, 4)), start: time.Now(), log: zap.New(core), logs: logs,
-		network: &network{rng: rand.New(rand.NewPCG(seed, 1)), delay: time.Duration(rng.IntN(20)) * time.Duration(rng.IntN(10)+1) * time.Millisecond},
+		network: newNetwork(rand.New(rand.NewPCG(seed, 1)), time.Duration(rng.IntN(20))*time.Duration(rng.IntN(10)+1)*time.Millisecond),
 		last:    map[stream.Store]int{}, answered: map[stream.Store]map[string]int{stream.Queue: {}, stream.Table: {}}, dead: map[*process]bool{}, archived: map[string]stream.Position{},
-		spool: 1 << 30,
+		spool: 1 << 30, harmed: map[string]int{},
 	}
 	for i := range w.machines {
 		w.machines[i] = &machine{world: w, name: string(rune('a' + i))}
@@ -137,10 +156,14 @@ func newWorld(t *testing.T, seed uint64) *world {
 }
 
 func (w *world) peer(m *machine) *machine {
-	if w.machines[0] == m {
+	switch m {
+	case w.machines[0]:
 		return w.machines[1]
+	case w.machines[1]:
+		return w.machines[0]
+	default:
+		return m.reaches
 	}
-	return w.machines[0]
 }
 
 func (lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
@@ -305,7 +328,9 @@ func (w *world) same() {
 	for _, store := range stores {
 		var got [2]map[string]string
 		for i, m := range w.machines {
-			db, err := pebble.Open(path(store), options(m.mem))
+			o := options(m.mem)
+			o.ReadOnly = true // the machine may start again
+			db, err := pebble.Open(path(store), o)
 			require.NoError(w, err)
 			got[i] = dump(w, db)
 			require.NoError(w, db.Close())

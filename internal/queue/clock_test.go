@@ -21,6 +21,7 @@ import (
 // because another consumer may have the right clock. When its own clock is right, the consumer handles the
 // message.
 func TestAClockInDoubtMakesNoDeadLetters(t *testing.T) {
+	t.Parallel()
 	for _, skew := range []time.Duration{40 * 24 * time.Hour, -3 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			var wrong atomic.Int64

@@ -188,6 +188,7 @@ func consuming(t *testing.T, handle queue.Handler, test func(t *testing.T, b *br
 }
 
 func TestHandledMessageIsAcked(t *testing.T) {
+	t.Parallel()
 	consuming(t, func(context.Context, messages.Event) error { return nil }, func(t *testing.T, b *broker, _ func()) {
 		t.Helper()
 		msg := event(t)
@@ -200,6 +201,7 @@ func TestHandledMessageIsAcked(t *testing.T) {
 // The consumer reports a message before its work, so that a hanging message is visible. A failure and a
 // deliberate wait have different results.
 func TestAMessageIsNotedBeforeItsWork(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, msg := newBroker(), event(t)
 		var noted []string
@@ -231,6 +233,7 @@ func TestAMessageIsNotedBeforeItsWork(t *testing.T) {
 }
 
 func TestPermanentErrorIsADeadLetterAtOnce(t *testing.T) {
+	t.Parallel()
 	old := message.NewMessage("old", []byte(`{"type":"Liked","version":1,"event_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","time":"2016-07-30T23:54:10Z","post_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","user_id":"ann"}`))
 	for name, msg := range map[string]*message.Message{
 		"handler":         nil,
@@ -260,6 +263,7 @@ func TestPermanentErrorIsADeadLetterAtOnce(t *testing.T) {
 }
 
 func TestUnstoredDeadLetterComesAgain(t *testing.T) {
+	t.Parallel()
 	consuming(t, func(context.Context, messages.Event) error {
 		return &messages.PermanentError{Reason: messages.ReasonNoPost}
 	}, func(t *testing.T, b *broker, _ func()) {
@@ -284,6 +288,7 @@ func pass(d time.Duration) {
 }
 
 func TestFailureBacksOffAndDiesAfterMaxAttempts(t *testing.T) {
+	t.Parallel()
 	failing := errors.New("some defect")
 	consuming(t, func(context.Context, messages.Event) error { return failing }, func(t *testing.T, b *broker, _ func()) {
 		t.Helper()
@@ -303,6 +308,7 @@ func TestFailureBacksOffAndDiesAfterMaxAttempts(t *testing.T) {
 
 // If the queue of events fails for hours, it must not fill the queue of the work.
 func TestAnEventThatIsNotSentMakesADeadLetterSoon(t *testing.T) {
+	t.Parallel()
 	down := &queue.UnavailableError{Op: "send", Err: errors.New("no such queue")}
 	unsent := fmt.Errorf("fan-out: %w", &queue.UnsentError{Queue: "out", Err: down})
 	consuming(t, func(context.Context, messages.Event) error { return unsent }, func(t *testing.T, b *broker, _ func()) {
@@ -318,6 +324,7 @@ func TestAnEventThatIsNotSentMakesADeadLetterSoon(t *testing.T) {
 }
 
 func TestTransientErrorsNeverKillAMessage(t *testing.T) {
+	t.Parallel()
 	for name, err := range map[string]error{
 		"throttled": fmt.Errorf("write: %w", &queue.UnavailableError{Op: "send", Err: errors.New("throttled")}),
 		"cancelled": fmt.Errorf("read: %w", context.Canceled),
@@ -341,6 +348,7 @@ func TestTransientErrorsNeverKillAMessage(t *testing.T) {
 }
 
 func TestLaterNeverKillsAMessage(t *testing.T) {
+	t.Parallel()
 	for after, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, 0: 0, -1: queue.Backoff(500)} {
 		left := 10
 		consuming(t, func(context.Context, messages.Event) error {
@@ -367,6 +375,7 @@ func TestLaterNeverKillsAMessage(t *testing.T) {
 // ahead. The same happens if the consumer's clock is an hour behind. The event is redelivered
 // soon, because another consumer may have the right clock.
 func TestAnEventFromAheadWaitsUntilItIsDue(t *testing.T) {
+	t.Parallel()
 	var handled time.Time
 	consuming(t, func(context.Context, messages.Event) error { handled = time.Now(); return nil }, func(t *testing.T, b *broker, _ func()) {
 		t.Helper()
@@ -385,6 +394,7 @@ func TestAnEventFromAheadWaitsUntilItIsDue(t *testing.T) {
 }
 
 func TestPanicCostsOneAttemptAndNoOtherMessage(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	seen := map[string]int{}
 	var bad string
@@ -412,6 +422,7 @@ func TestPanicCostsOneAttemptAndNoOtherMessage(t *testing.T) {
 }
 
 func TestStopLetsHandlersFinishWithinTheGrace(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var cancelled error
 	consuming(t, func(ctx context.Context, _ messages.Event) error {
@@ -445,6 +456,7 @@ func TestStopLetsHandlersFinishWithinTheGrace(t *testing.T) {
 }
 
 func TestStopCancelsAndHandsBackAfterTheGrace(t *testing.T) {
+	t.Parallel()
 	consuming(t, func(ctx context.Context, _ messages.Event) error {
 		<-ctx.Done()
 		return errors.New("an error that does not wrap the context's")
@@ -482,6 +494,7 @@ func (o one) Subscribe(context.Context, string) (<-chan *message.Message, error)
 
 // A handler may start work that ends only when its context ends.
 func TestAHandlersContextEndsWithIt(t *testing.T) {
+	t.Parallel()
 	msg := event(t)
 	var ended <-chan struct{}
 	c := &queue.Consumer{

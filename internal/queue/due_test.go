@@ -21,6 +21,7 @@ import (
 // The age of a message counts from the time of its event, or from the due time that its handler
 // sets. Waits after a failure and waits for other work are part of the age.
 func TestTheAgeOfAMessageCountsFromWhenItWasDue(t *testing.T) {
+	t.Parallel()
 	const wait = 6 * time.Minute
 	due := func(ctx context.Context, e messages.Event, after time.Duration) error {
 		at := e.Head().Time.Add(after)

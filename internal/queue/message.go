@@ -21,7 +21,7 @@ func Message(ctx context.Context, e messages.Event) (*message.Message, error) {
 	}
 	ctx = context.WithValue(ctx, encodedKey{}, encoded{Original{e}, payload})
 	msg := message.NewMessageWithContext(ctx, e.Head().EventID, payload)
-	msg.Metadata.Set(MetaGroup, e.Group())
+	msg.Metadata.Set(MetaGroup, messages.GroupOf(e))
 	trace.Inject(ctx, msg.Metadata)
 	return msg, nil
 }
@@ -65,7 +65,7 @@ func Event(msg *message.Message) (messages.Event, error) {
 		e = decoded
 	}
 	checkOriginal(msg)
-	receive.group = e.Group()
+	receive.group = messages.GroupOf(e)
 	if at, err := id.Time(e.Head().EventID); err == nil {
 		receive.Due(at)
 	}

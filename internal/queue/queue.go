@@ -49,7 +49,7 @@ const (
 	TopicChunks = "chunks"
 	// TopicLikes carries Liked and Unliked.
 	TopicLikes = "likes"
-	// TopicNotices carries LikeCounted, Followed, Commented and Mentioned. Its group key is the
+	// TopicNotices carries LikeCounted, Followed, Unfollowed, Commented and Mentioned. Its group key is the
 	// recipient of the notification.
 	TopicNotices = "notices"
 )

@@ -17,6 +17,7 @@ import (
 )
 
 func TestBackoffDoublesToFiveMinutes(t *testing.T) {
+	t.Parallel()
 	for receives, want := range map[int]time.Duration{
 		-1: time.Second, 0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second,
 		9: 256 * time.Second, 10: 5 * time.Minute, 11: 5 * time.Minute, 1 << 30: 5 * time.Minute,
@@ -26,6 +27,7 @@ func TestBackoffDoublesToFiveMinutes(t *testing.T) {
 }
 
 func TestDelayOfANackIsTheBackoffUnlessSet(t *testing.T) {
+	t.Parallel()
 	r := queue.NewReceive(3)
 	assert.Equal(t, queue.Backoff(3), r.Delay())
 	for ask, want := range map[time.Duration]time.Duration{
@@ -37,6 +39,7 @@ func TestDelayOfANackIsTheBackoffUnlessSet(t *testing.T) {
 }
 
 func TestDeadLetterComesBackAsItWas(t *testing.T) {
+	t.Parallel()
 	msg := message.NewMessage("id", []byte("payload"))
 	msg.Metadata.Set(queue.MetaGroup, "g")
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
@@ -55,12 +58,14 @@ func TestDeadLetterComesBackAsItWas(t *testing.T) {
 }
 
 func TestDeadLetterOfTheTransportHasAReason(t *testing.T) {
+	t.Parallel()
 	got := queue.ParseDeadLetter("posts", message.NewMessage("id", []byte("x")))
 	assert.NotEmpty(t, got.Reason)
 	assert.NotNil(t, got.Metadata)
 }
 
 func TestTransientErrors(t *testing.T) {
+	t.Parallel()
 	cause := errors.New("some defect")
 	for _, test := range []struct {
 		err  error
@@ -85,6 +90,7 @@ func TestTransientErrors(t *testing.T) {
 }
 
 func TestUnavailableErrorCarriesItsCause(t *testing.T) {
+	t.Parallel()
 	cause := errors.New("throttled")
 	err := error(&queue.UnavailableError{Op: "send", Err: cause})
 	if !errors.Is(err, cause) || !strings.Contains(err.Error(), "try again") {

@@ -22,6 +22,7 @@ func (ended) Subscribe(context.Context, string) (<-chan *message.Message, error)
 func (ended) Close() error { return nil }
 
 func TestSessionReportsASubscriptionThatEndsBeforeTheStop(t *testing.T) {
+	t.Parallel()
 	drain := func(_ context.Context, in <-chan *message.Message) {
 		for range in {
 			t.Error("a message came")
@@ -45,6 +46,7 @@ func (r *refusing) Subscribe(ctx context.Context, _ string) (<-chan *message.Mes
 func (*refusing) Close() error { return nil }
 
 func TestSessionWhoseSubscriptionIsRefusedLeavesNothingOpen(t *testing.T) {
+	t.Parallel()
 	subscriber := new(refusing)
 	session := queue.Session{Subscriber: subscriber, Topic: queue.TopicLikes}
 	err := session.Run(t.Context(), func(context.Context, <-chan *message.Message) { t.Error("it works on nothing") })
@@ -53,6 +55,7 @@ func TestSessionWhoseSubscriptionIsRefusedLeavesNothingOpen(t *testing.T) {
 }
 
 func TestAMessageThatIsHandedBackComesAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	msg, receive := message.NewMessage("id", nil), queue.NewReceive(7)
 	msg.SetContext(queue.WithReceive(t.Context(), receive))
 	queue.HandBack(msg)

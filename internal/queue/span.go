@@ -16,7 +16,7 @@ import (
 // Each receive has its own span.
 func (c *Consumer) traced(ctx context.Context, msg *message.Message, event messages.Event) (err error) {
 	head, receive, began := event.Head(), ReceiveOf(msg), c.Now()
-	ctx, span := c.Tracer.Start(ctx, "process "+string(event.Kind()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+	ctx, span := c.Tracer.Start(ctx, "process "+string(messages.KindOf(event)), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 		attribute.String("messaging.destination.name", c.Topic),
 		attribute.String("messaging.message.id", msg.UUID),
 		attribute.String("fanfare.request_id", head.RequestID),

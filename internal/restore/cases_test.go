@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,10 +18,13 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/archive"
+	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
 	"fanfare/internal/follow"
 	"fanfare/internal/objects"
 	"fanfare/internal/restore"
 	"fanfare/internal/stream"
+	table "fanfare/internal/table/embedded"
 )
 
 // begun returns a world with a base.
@@ -50,6 +54,7 @@ func (w *world) must(t *testing.T, at int64) *restored {
 }
 
 func TestNoFrameAfterTheTimeIsApplied(t *testing.T) {
+	t.Parallel()
 	w := begun(t, inMemory(t))
 	w.both()
 	at := w.clock.Load()
@@ -60,6 +65,7 @@ func TestNoFrameAfterTheTimeIsApplied(t *testing.T) {
 }
 
 func TestABaseThatEndsAfterTheTimeIsNotTaken(t *testing.T) {
+	t.Parallel()
 	w := begun(t, inMemory(t))
 	w.both()
 	w.settle(1 << 20)
@@ -72,6 +78,7 @@ func TestABaseThatEndsAfterTheTimeIsNotTaken(t *testing.T) {
 
 // A restore ends inside a segment of the first machine. What this machine wrote later is void.
 func TestAParentIsCutWhereItsChildContinues(t *testing.T) {
+	t.Parallel()
 	w := begun(t, inMemory(t))
 	w.both()
 	at := w.clock.Load()
@@ -90,6 +97,7 @@ func TestAParentIsCutWhereItsChildContinues(t *testing.T) {
 
 // The branch that a restored directory left is restored by the number of its last term.
 func TestABranchIsRestoredByItsTerm(t *testing.T) {
+	t.Parallel()
 	w := begun(t, inMemory(t))
 	w.both()
 	at := w.clock.Load()
@@ -119,6 +127,7 @@ func (w *world) run(plan restore.Plan, dir string) error {
 }
 
 func TestAGapIsRefused(t *testing.T) {
+	t.Parallel()
 	w := begun(t, inMemory(t))
 	w.both()
 	w.settle(1 << 20)
@@ -140,6 +149,7 @@ func TestAGapIsRefused(t *testing.T) {
 }
 
 func TestTimesThatTheArchiveDoesNotHaveAreRefused(t *testing.T) {
+	t.Parallel()
 	store := inMemory(t)
 	a, err := archive.New(store, time.Now)
 	require.NoError(t, err)
@@ -159,6 +169,7 @@ func TestTimesThatTheArchiveDoesNotHaveAreRefused(t *testing.T) {
 
 // The archive got only a part of what a crash left in the logs: the queue, without the table on which it depends.
 func TestWhatACrashLeftIsOnePiece(t *testing.T) {
+	t.Parallel()
 	w := begun(t, inMemory(t))
 	w.settle(1 << 20)
 	w.both()
@@ -170,6 +181,35 @@ func TestWhatACrashLeftIsOnePiece(t *testing.T) {
 	w.must(t, 0)
 	w.settle(1 << 20)
 	w.must(t, 0)
+}
+
+// A damaged or missing object, also in the middle of the segments, is named with its way out.
+func TestADamagedArchiveNamesItsWayOut(t *testing.T) {
+	t.Parallel()
+	store := &altered{Store: inMemory(t)}
+	w := begun(t, store)
+	for range 3 {
+		w.both()
+		w.settle(1 << 20)
+	}
+	plan, err := restore.Find(t.Context(), w.archive, restore.Target{})
+	require.NoError(t, err)
+	var all []string
+	for object, err := range store.List(t.Context(), "t/", "") {
+		require.NoError(t, err)
+		all = append(all, object.Name)
+	}
+	segment := all[len(all)-2]
+	for name, alter := range map[string]func([]byte) []byte{
+		"missing": nil, "damaged": func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, "cut": func(b []byte) []byte { return b[:len(b)-9] },
+	} {
+		store.name, store.alter = segment, alter
+		_, err = restore.Find(t.Context(), w.archive, restore.Target{})
+		if err == nil { // the headers are sound
+			err = restore.Run(t.Context(), w.archive, plan, filepath.Join(t.TempDir(), "data"), restore.Options{Done: func(int64) {}, Log: zap.NewNop()})
+		}
+		require.ErrorContainsf(t, err, "fanfare archive verify", name)
+	}
 }
 
 // altered is a store in which an object is damaged, longer, shorter or missing.
@@ -193,6 +233,7 @@ func (s *altered) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 }
 
 func TestADamagedOrMissingObjectIsNamed(t *testing.T) {
+	t.Parallel()
 	store := &altered{Store: inMemory(t)}
 	w := begun(t, store)
 	w.both()
@@ -243,6 +284,7 @@ func TestADamagedOrMissingObjectIsNamed(t *testing.T) {
 
 // A base has the files of the stores and the secret. Any other file would make the directory look like another one.
 func TestABaseWithAFileOfTheSourceIsRefused(t *testing.T) {
+	t.Parallel()
 	w := begun(t, inMemory(t))
 	for _, name := range []string{archive.StateFile, "ROLE", "FORMAT", "LOCK", "queue/LOCK", "stream/1", "table/x/y"} {
 		plan, err := restore.Find(t.Context(), w.archive, restore.Target{})
@@ -253,6 +295,7 @@ func TestABaseWithAFileOfTheSourceIsRefused(t *testing.T) {
 }
 
 func TestARestoredDirectoryHasANodeOfItsOwn(t *testing.T) {
+	t.Parallel()
 	w := begun(t, inMemory(t))
 	w.both()
 	w.settle(1 << 20)
@@ -266,7 +309,8 @@ func TestARestoredDirectoryHasANodeOfItsOwn(t *testing.T) {
 	assert.NotEqual(t, source.Node, one.Node)
 	assert.NotEqual(t, two.Node, one.Node)
 	assert.Equal(t, source.Lineage, one.Lineage)
-	assert.Zero(t, one.Took+one.Asked)
+	assert.Zero(t, one.Took)
+	assert.Empty(t, one.Asked)
 	assert.Equal(t, archive.Parent{Term: 1, Position: archive.Position(w.writer.End())}, one.Followed)
 
 	// The directory may not continue the archive until an operator decides so.
@@ -279,12 +323,38 @@ func TestARestoredDirectoryHasANodeOfItsOwn(t *testing.T) {
 	w.idle() // nobody ended the writer
 	taken, err := restore.Take(t.Context(), w.archive, first.dir, "v", func(restore.Takeover) error { return nil })
 	require.NoError(t, err)
-	assert.Equal(t, restore.Takeover{Newest: asked.Newest, Follows: 1, Term: 2}, taken)
+	assert.Equal(t, asked.Newest, taken.Newest)
+	assert.EqualValues(t, 1, taken.Follows)
+	assert.EqualValues(t, 2, taken.Term)
+	assert.False(t, taken.Own || taken.Copy || taken.Lacks)
 	one, err = archive.LoadState(first.dir)
 	require.NoError(t, err)
 	term, err := w.archive.Take(t.Context(), one.Start(ends(t, first.dir), "v", 2))
 	require.NoError(t, err)
 	assert.EqualValues(t, 2, term.Parent.Term)
+}
+
+// A directory whose log was cut takes no archive: its place would be the end of the cut log, also when the file is back.
+func TestADirectoryWithADamagedLogTakesNoArchive(t *testing.T) {
+	t.Parallel()
+	w := begun(t, inMemory(t))
+	w.both()
+	w.settle(1 << 20)
+	plan, err := restore.Find(t.Context(), w.archive, restore.Target{})
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, w.run(plan, dir))
+	opened, err := table.OpenReplica(filepath.Join(dir, datadir.Table), zap.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, opened.Close(func() {}))
+	log := filepath.Join(dir, datadir.Table, fmt.Sprintf("%06d.log", ends(t, dir).Table.Log))
+	require.NoError(t, os.Truncate(log, 1))
+	_, err = restore.Take(t.Context(), w.archive, dir, "v", func(restore.Takeover) error {
+		t.Error("the operator is asked")
+		return nil
+	})
+	require.ErrorIs(t, err, disk.ErrDamaged)
+	require.ErrorContains(t, err, log)
 }
 
 // ends returns where the logs of a directory end.

@@ -99,6 +99,11 @@ func (p Plan) Term() uint64 { return p.parts[len(p.parts)-1].link.Number }
 // state that the archive does not have. Find reads the headers of the segments that the restore needs, so it
 // finds a gap before the restore begins.
 func Find(ctx context.Context, a *archive.Archive, target Target) (Plan, error) {
+	plan, err := find(ctx, a, target)
+	return plan, wayOut(err)
+}
+
+func find(ctx context.Context, a *archive.Archive, target Target) (Plan, error) {
 	ids, err := a.Bases(ctx)
 	if err == nil && len(ids) == 0 {
 		err = &EarlyError{}

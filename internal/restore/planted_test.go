@@ -11,6 +11,7 @@ import (
 var planted = flag.Bool("planted", false, "find each planted bug, and do not only look whether it still fits")
 
 func TestEveryPlantedBugIsFound(t *testing.T) {
+	t.Parallel()
 	const plan, run, files = "internal/restore/plan.go", "internal/restore/restore.go", "internal/restore/files.go"
 	for name, bug := range map[string]struct {
 		edit       planttest.Edit

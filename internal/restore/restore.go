@@ -87,7 +87,10 @@ func settle(dir *datadir.Dir, lineage string, followed archive.Parent) error {
 	if err := os.RemoveAll(dir.Path(logsDir)); err != nil {
 		return err
 	}
-	state := archive.NewState(dir.Path("."), lineage)
+	state, err := archive.NewState(dir.Path("."), lineage)
+	if err != nil {
+		return err
+	}
 	state.Followed = followed
 	for store, at := range map[string]*stream.Place{datadir.Queue: &state.Restored.Queue, datadir.Table: &state.Restored.Table} {
 		var err error
@@ -100,6 +103,11 @@ func settle(dir *datadir.Dir, lineage string, followed archive.Parent) error {
 
 // apply applies the logs of the base and the segments, and returns the place at which the data are.
 func apply(ctx context.Context, a *archive.Archive, p Plan, dir *datadir.Dir, o Options) (followed archive.Parent, err error) {
+	for _, store := range []string{datadir.Queue, datadir.Table} {
+		if err := disk.Adopt(vfs.Default, dir.Path(store)); err != nil {
+			return followed, fmt.Errorf("the base of the archive: %w", err)
+		}
+	}
 	queue, err := queueembedded.OpenReplica(dir.Path(datadir.Queue), o.Log)
 	if err != nil {
 		return followed, err
@@ -216,7 +224,7 @@ func (r *run) safe() error {
 func (r *run) part(ctx context.Context, part part, limit int64) error {
 	for s, err := range r.archive.Segments(ctx, part.link.Number, part.first, part.last) {
 		if err != nil {
-			return err
+			return wayOut(err)
 		}
 		for frame, err := range frames(s, limit) {
 			if err != nil {

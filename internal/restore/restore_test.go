@@ -24,6 +24,7 @@ func inMemory(t require.TestingT) objects.Store {
 // A restore to any time has exactly the writes that were answered by then, and perhaps some that were begun: over
 // restarts and power cuts, gaps, and restored directories that continue on another machine.
 func TestARestoreHasTheWritesOfItsTime(t *testing.T) {
+	t.Parallel()
 	seen := map[string]int{}
 	under := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,15 +9,12 @@ import (
 	"fanfare/internal/archive"
 	"fanfare/internal/datadir"
 	"fanfare/internal/follow"
-	"fanfare/internal/stream"
 )
 
 // Takeover is what happens if a directory takes an archive.
 type Takeover struct {
-	// Newest is the term that ends, zero if the archive is empty.
-	Newest archive.Term
-	// Own reports that the directory itself wrote the term.
-	Own bool
+	archive.Preview
+
 	// Follows is the term after which the directory continues; 0 if it continues no term, and its first base
 	// begins its history.
 	Follows uint64
@@ -38,23 +35,16 @@ func Take(ctx context.Context, a *archive.Archive, data, version string, confirm
 	if err != nil {
 		return t, err
 	}
-	var at stream.Position
-	for store, name := range map[stream.Store]string{stream.Queue: datadir.Queue, stream.Table: datadir.Table} {
-		place, err := follow.End(vfs.Default, dir.Path(name))
-		if err != nil {
-			return t, err
-		}
-		at = at.With(store, place)
+	at, err := follow.Stores{FS: vfs.Default, Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table)}.End()
+	if err != nil {
+		return t, err
 	}
 	start := state.Start(at, version, dir.Format())
 	start.Anyway = true
-	if t.Newest, err = a.Newest(ctx); err != nil {
+	if t.Preview, err = a.Preview(ctx, start); err != nil {
 		return t, err
 	}
-	t.Own = t.Newest.Node == state.Node
-	if t.Follows = start.Followed.Term; t.Own {
-		t.Follows = t.Newest.Number
-	}
+	t.Follows, start.Over = t.Next.Parent.Term, &t.Newest.Number
 	if err := confirm(t); err != nil {
 		return t, err
 	}

@@ -19,6 +19,7 @@ const (
 	AttrN          = "n"         // a share of the follower count
 	AttrDeleted    = "del"       // post by id: 1
 	AttrPurged     = "purged"    // tombstone: 1 once the purge has removed all that belonged to the post
+	AttrUnmade     = "um"        // tombstone: 1 if the author deleted the id before a post was made
 	AttrWhy        = "why"       // tombstone of a take-down: the reason
 	AttrWho        = "who"       // tombstone of a take-down: the service
 	AttrText       = "text"      // post, comment

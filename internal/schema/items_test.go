@@ -69,11 +69,11 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.ImportedFollowingItem(u, v, born, p, born), schema.ParseEdge)
 		imported := schema.Edge{Other: v, Since: born, From: p, V: born.Add(time.Minute)}
 		comesBack(t, imported, schema.ImportedFollowingItem(u, v, born, p, imported.V), schema.ParseEdge)
-		post := schema.Post{ID: p, Author: u, Text: text, ImageURL: text, EditedAt: at, LikeShards: shards, Comments: n}
+		post := schema.Post{ID: p, Author: u, Content: schema.Content{Text: text, ImageURL: text}, EditedAt: at, LikeShards: shards, Comments: n}
 		comesBack(t, post, post.Item(), schema.ParsePost)
 		custom := rapid.SampledFrom([]string{"", `{}`, `{"a":[1,"` + strings.Repeat("x", 4000) + `"]}`}).Draw(t, "custom")
 		mentions := rapid.SampledFrom([][]string{nil, {v}, {v, u, "auth0|5f7c"}}).Draw(t, "mentions")
-		post.Kind, post.Data, post.Mentions = rapid.SampledFrom([]string{"", "album"}).Draw(t, "post kind"), custom, mentions
+		post.Kind, post.Data, post.Mentions = rapid.SampledFrom([]string{"", "album"}).Draw(t, "post kind"), schema.Data(custom), mentions
 		comesBack(t, post, post.Item(), schema.ParsePost)
 		profile.Data = custom
 		comesBack(t, profile, profile.Item(), schema.ParseProfile)

@@ -25,7 +25,7 @@ type Removal struct {
 
 // Item encodes the note.
 func (r Removal) Item() table.Item {
-	return table.Item{Key: ForgottenKey(r.User), Attrs: append(r.attrs(), num(table.AttrTTL, r.At.Add(removalKept).Unix()))}
+	return table.Item{Key: ForgottenKey(r.User), Attrs: append(r.fields(writer()).attrs, num(table.AttrTTL, r.At.Add(removalKept).Unix()))}
 }
 
 // NewItem encodes the note with an entry in the index of posts by time, where processes with streams
@@ -36,13 +36,18 @@ func (r Removal) NewItem(made string) table.Item {
 	return it
 }
 
-func (r Removal) attrs() []table.Attr {
-	return []table.Attr{str(AttrEvent, r.Event), millis(AttrAsOf, r.At)}
+// fields is also a part of the fields of a profile.
+func (r *Removal) fields(c *codec) *codec {
+	c.str(AttrEvent, &r.Event, always)
+	c.millis(AttrAsOf, &r.At, always)
+	return c
 }
 
-// removalOf reads a removal from a note, or from a profile.
+// removalOf reads a removal from a note.
 func removalOf(user string, it table.Item) Removal {
-	return Removal{user, it.Str(AttrEvent), timeOf(&it, AttrAsOf)}
+	r := Removal{User: user}
+	r.fields(reader(it))
+	return r
 }
 
 // ParseRemoval decodes a note. ok reports whether the item is a note.

@@ -5,19 +5,22 @@ import (
 	"time"
 
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
+
+// Content is the part of a post that its author writes. In an item, Data is compact, and ExpiresAt is in
+// whole seconds.
+type Content = messages.Content
+
+// Data is the custom data of a post.
+type Data = messages.Data
 
 // Post is a post of an author.
 type Post struct {
-	ID, Author, Text, ImageURL string
-	EditedAt                   time.Time
-	LikeShards                 int
-	// The author set Kind, Data and Mentions. Data is the compact form of a JSON object, or "" if the post
-	// has no data.
-	Kind, Data string
-	Mentions   []string
-	// End is the time from which no read shows the post, in whole seconds. Zero means never.
-	End time.Time
+	ID, Author string
+	Content
+	EditedAt   time.Time
+	LikeShards int
 	// Byline may be absent, for example in an imported post.
 	Byline Byline
 	// Comments is the exact number of comments (I4).
@@ -42,39 +45,43 @@ const BylineShown = 24 * time.Hour
 // more units to write and read than the profile.
 const maxByline = 400
 
+func (b *Byline) fields(c *codec, keep bool) *codec {
+	c.str(AttrBylineName, &b.Name, keep)
+	c.str(AttrBylineImg, &b.ImageURL, keep)
+	c.num(AttrBylineV, &b.V, keep)
+	return c
+}
+
 // Attrs encodes b. Attrs returns all attributes of b, so that they replace another byline completely.
 func (b Byline) Attrs() []table.Attr {
-	return []table.Attr{str(AttrBylineName, b.Name), str(AttrBylineImg, b.ImageURL), num(AttrBylineV, b.V)}
+	return b.fields(writer(), always).attrs
+}
+
+func (p *Post) fields(c *codec) *codec {
+	c.str(AttrText, &p.Text, always)
+	c.str(AttrImageURL, &p.ImageURL, optional)
+	c.millis(AttrEditedAt, &p.EditedAt, optional)
+	c.num(AttrComments, &p.Comments, optional)
+	p.Byline.fields(c, p.Byline != (Byline{}))
+	c.str(AttrPostKind, &p.Kind, optional)
+	c.str(AttrData, (*string)(&p.Data), optional)
+	c.mentions(&p.Mentions)
+	c.shards(&p.LikeShards)
+	c.ttl(&p.ExpiresAt)
+	return c
 }
 
 // Item encodes a living post.
 func (p Post) Item() table.Item {
-	attrs := []table.Attr{str(AttrText, p.Text)}
-	if p.ImageURL != "" {
-		attrs = append(attrs, str(AttrImageURL, p.ImageURL))
-	}
-	if !p.EditedAt.IsZero() {
-		attrs = append(attrs, millis(AttrEditedAt, p.EditedAt))
-	}
-	if p.Comments != 0 {
-		attrs = append(attrs, num(AttrComments, p.Comments))
-	}
-	if p.Byline != (Byline{}) {
-		attrs = append(attrs, p.Byline.Attrs()...)
-	}
-	if p.Kind != "" {
-		attrs = append(attrs, str(AttrPostKind, p.Kind))
-	}
-	attrs = appendCustom(attrs, p.Data, p.Mentions)
-	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: appendTTL(appendShards(attrs, p.LikeShards), p.End)}
+	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: p.fields(writer()).attrs}
 }
 
 // Ref returns the post by id of a living post. longest is the maximum time for which homes show any
 // post. The post by id of an ended post outlives all messages of the post.
 func (p Post) Ref(longest time.Duration) PostRef {
-	ref := PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Mentions: len(p.Mentions) > 0, End: p.End}
-	if !p.End.IsZero() {
-		ref.TTL = p.End.Add(longest + DeliveryKept)
+	ref := PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Mentions: len(p.Mentions) > 0, End: p.ExpiresAt}
+	if !p.ExpiresAt.IsZero() {
+		ref.TTL = p.ExpiresAt.Add(longest + DeliveryKept)
 	}
 	return ref
 }
@@ -86,31 +93,19 @@ func ParsePost(it table.Item) (Post, error) {
 	if !ok || !ok2 {
 		return Post{}, &ParseError{it.Key, "not a post"}
 	}
-	return Post{
-		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
-		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Comments: it.Int(AttrComments),
-		Byline: Byline{it.Str(AttrBylineName), it.Str(AttrBylineImg), it.Int(AttrBylineV)},
-		Kind:   it.Str(AttrPostKind), Data: it.Str(AttrData), Mentions: MentionsOf(it), End: ttlOf(it),
-	}, nil
-}
-
-// appendCustom adds custom data and mentions, if the item has custom data or mentions.
-func appendCustom(attrs []table.Attr, data string, mentions []string) []table.Attr {
-	if data != "" {
-		attrs = append(attrs, str(AttrData, data))
-	}
-	if len(mentions) > 0 {
-		attrs = append(attrs, str(AttrMentions, strings.Join(mentions, " ")))
-	}
-	return attrs
+	p := Post{ID: post, Author: author}
+	p.fields(reader(it))
+	return p, nil
 }
 
 // MentionsOf returns the mentioned users of a post or a comment, nil if no user is mentioned.
-func MentionsOf(it table.Item) []string {
-	if to := it.Str(AttrMentions); to != "" {
-		return strings.Split(to, " ")
+func MentionsOf(it table.Item) []string { return mentionsOf(it.Get(AttrMentions)) }
+
+func mentionsOf(to table.Value) []string {
+	if to.Str() == "" {
+		return nil
 	}
-	return nil
+	return strings.Split(to.Str(), " ")
 }
 
 // PostRef is the post by id: a small item that each page of a fan-out reads, and each read that needs
@@ -127,6 +122,9 @@ type PostRef struct {
 	TTL time.Time
 	// Purged means that the purge of a tombstone's post is complete.
 	Purged bool
+	// Unmade means that the author deleted the id before the table had a post with it. Such a tombstone keeps only a post of this
+	// author away, because any user may delete any id.
+	Unmade bool
 	// TakenDown, if not nil, means that a service deleted the post.
 	TakenDown *TakeDown
 }
@@ -150,6 +148,9 @@ func (r PostRef) Item() table.Item {
 		attrs = append(attrs, num(AttrDeleted, 1))
 		if r.Purged {
 			attrs = append(attrs, num(AttrPurged, 1))
+		}
+		if r.Unmade {
+			attrs = append(attrs, num(AttrUnmade, 1))
 		}
 		if down := r.TakenDown; down != nil {
 			attrs = append(attrs, str(AttrWhy, down.Reason), str(AttrWho, down.By), millis(AttrAsOf, down.At))
@@ -187,7 +188,7 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 	}
 	ref := PostRef{
 		End: end, ID: post, Author: it.Str(AttrAuthor), LikeShards: parseShards(it), Mentions: it.Int(AttrMentioning) != 0,
-		Deleted: it.Int(AttrDeleted) != 0, TTL: ttlOf(it), Purged: it.Int(AttrPurged) != 0,
+		Deleted: it.Int(AttrDeleted) != 0, TTL: ttlOf(it), Purged: it.Int(AttrPurged) != 0, Unmade: it.Int(AttrUnmade) != 0,
 	}
 	if reason := it.Str(AttrWhy); reason != "" {
 		ref.TakenDown = &TakeDown{Reason: reason, By: it.Str(AttrWho), At: timeOf(&it, AttrAsOf)}
@@ -203,13 +204,21 @@ type Comment struct {
 	TTL time.Time
 }
 
-// Item encodes c.
-func (c Comment) Item() table.Item {
-	attrs := []table.Attr{
-		str(AttrAuthor, c.Author), str(AttrText, c.Text),
-		str(table.AttrGSI1PK, UserCommentsPK(c.Author)), str(table.AttrGSI1SK, CommentSK(c.ID)),
+func (m *Comment) fields(c *codec) *codec {
+	c.str(AttrAuthor, &m.Author, always)
+	c.str(AttrText, &m.Text, always)
+	if !c.reading {
+		c.attrs = append(c.attrs, str(table.AttrGSI1PK, UserCommentsPK(m.Author)), str(table.AttrGSI1SK, CommentSK(m.ID)))
 	}
-	return table.Item{Key: CommentKey(c.Post, c.ID), Attrs: appendTTL(appendCustom(attrs, c.Data, c.Mentions), c.TTL)}
+	c.str(AttrData, &m.Data, optional)
+	c.mentions(&m.Mentions)
+	c.ttl(&m.TTL)
+	return c
+}
+
+// Item encodes m.
+func (m Comment) Item() table.Item {
+	return table.Item{Key: CommentKey(m.Post, m.ID), Attrs: m.fields(writer()).attrs}
 }
 
 // ParseComment decodes a comment from the table or from the index.
@@ -220,10 +229,9 @@ func ParseComment(it table.Item) (Comment, error) {
 	if !ok || !ok2 || !ok3 {
 		return Comment{}, &ParseError{it.Key, "not a comment"}
 	}
-	return Comment{
-		ID: comment, Post: post, Author: it.Str(AttrAuthor), Text: it.Str(AttrText),
-		Data: it.Str(AttrData), Mentions: MentionsOf(it), TTL: ttlOf(it),
-	}, nil
+	m := Comment{ID: comment, Post: post}
+	m.fields(reader(it))
+	return m, nil
 }
 
 // Idempotency is the record of an Idempotency-Key.

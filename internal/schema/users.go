@@ -40,19 +40,23 @@ func (p Profile) Byline() Byline {
 	return Byline{p.Name, p.ImageURL, p.V}
 }
 
+func (p *Profile) fields(c *codec) *codec {
+	c.str(AttrName, &p.Name, always)
+	c.str("bio", &p.Bio, always)
+	c.str(AttrImageURL, &p.ImageURL, always)
+	c.millis(AttrCreated, &p.CreatedAt, always)
+	c.num(AttrBylineV, &p.V, optional)
+	c.str(AttrData, &p.Data, optional)
+	if c.str(AttrAfter, &p.After, optional); p.After != "" {
+		p.Former.User = p.User
+		p.Former.fields(c)
+	}
+	return c
+}
+
 // Item encodes p.
 func (p Profile) Item() table.Item {
-	attrs := []table.Attr{str(AttrName, p.Name), str("bio", p.Bio), str(AttrImageURL, p.ImageURL), millis(AttrCreated, p.CreatedAt)}
-	if p.V != 0 {
-		attrs = append(attrs, num(AttrBylineV, p.V))
-	}
-	if p.Data != "" {
-		attrs = append(attrs, str(AttrData, p.Data))
-	}
-	if p.After != "" {
-		attrs = append(append(attrs, str(AttrAfter, p.After)), p.Former.attrs()...)
-	}
-	return table.Item{Key: ProfileKey(p.User), Attrs: attrs}
+	return table.Item{Key: ProfileKey(p.User), Attrs: p.fields(writer()).attrs}
 }
 
 // ParseProfile decodes a profile.
@@ -61,10 +65,8 @@ func ParseProfile(it table.Item) (Profile, error) {
 	if !ok || it.Key.SK != SortInfo {
 		return Profile{}, &ParseError{it.Key, "not a profile"}
 	}
-	p := Profile{User: user, Name: it.Str(AttrName), Bio: it.Str("bio"), ImageURL: it.Str(AttrImageURL), CreatedAt: timeOf(&it, AttrCreated), V: it.Int(AttrBylineV), Data: it.Str(AttrData)}
-	if p.After = it.Str(AttrAfter); p.After != "" {
-		p.Former = removalOf(user, it)
-	}
+	p := Profile{User: user}
+	p.fields(reader(it))
 	return p, nil
 }
 

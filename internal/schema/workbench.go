@@ -31,7 +31,7 @@ func facets() []facet {
 	at := time.UnixMilli(1752796000000).UTC() // the time at which alice posted
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
 	flush := Flush{Inc: inc, Seq: 1}
-	album := Post{ID: action, Author: alice, Text: "Two photos of the harbour.", LikeShards: 1, Kind: "album", Data: `{"photos":[{"url":"https://img.example/1.jpg"},{"url":"https://img.example/2.jpg"}]}`, Mentions: []string{bob, "carol"}, End: at.Add(24 * time.Hour)}
+	album := Post{ID: action, Author: alice, Content: Content{Text: "Two photos of the harbour.", Kind: "album", Data: `{"photos":[{"url":"https://img.example/1.jpg"},{"url":"https://img.example/2.jpg"}]}`, Mentions: []string{bob, "carol"}, ExpiresAt: at.Add(24 * time.Hour)}, LikeShards: 1}
 	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()
 	return append([]facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
@@ -56,7 +56,7 @@ func facets() []facet {
 		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{DatedFollowerItem(alice, bob, at, 20301)}},
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
-			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1, Comments: 1, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
+			Post{ID: post, Author: alice, Content: Content{Text: "Hello", ImageURL: "https://img.example/hello.png"}, EditedAt: later, LikeShards: 1, Comments: 1, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
 			album.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{

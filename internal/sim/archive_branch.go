@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -99,6 +101,10 @@ func (a *archived) moves() {
 	r := a.restored(a.objects, time.Time{}, span{known: soon(), begun: soon()})
 	if r != nil && err == nil {
 		if err = a.take(a.objects, r.dir); err == nil {
+			// The world uses the clone of the stores. Pebble reserves room for logs, so the stores take 140 MB of the real disk.
+			err = errors.Join(os.RemoveAll(a.home), os.RemoveAll(path.Join(r.dir, "table")), os.RemoveAll(path.Join(r.dir, "queue")))
+		}
+		if err == nil {
 			a.home, e.disk = r.dir, newDisk(r.disk)
 			a.saw(eventMoved)
 		}

@@ -95,7 +95,7 @@ func (w *World) town() (posts []string) {
 	}))
 	for range 5 {
 		w.measured(w.call("post", func(ctx context.Context, s *domain) error {
-			post, err := s.CreatePost(ctx, damaged(0), feed.PostInput{Text: "calm"})
+			post, err := s.CreatePost(ctx, damaged(0), feed.PostInput{Content: feed.Content{Text: "calm"}})
 			posts = append(posts, post.ID)
 			return err
 		}))

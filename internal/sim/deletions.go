@@ -37,8 +37,11 @@ func buried(ops []table.TransactOp) string {
 // sawAnswer handles the answer to a call. The call may be a deletion, which has made the tombstone
 // unless it was cancelled, or the send of the message that requests the purge.
 func (w *World) sawAnswer(c *call, err error) {
-	if told, ok := c.sent.(*messages.Commented); ok {
+	switch told := c.sent.(type) {
+	case *messages.Commented:
 		w.notices.asked[told.CommentID] = true
+	case *messages.Unfollowed:
+		w.notices.asked[told.MarkVersion] = true
 	}
 	if purge, ok := c.sent.(*messages.PostDeleted); ok {
 		of := deletion{c.op, purge.PostID}

@@ -76,7 +76,7 @@ func (w *World) checkSentInDoubt(p *Proc, topic string, payload []byte) {
 		return // a worker's event for notifications has the id of a like, a follow or a post, which an API made
 	}
 	if at, err := id.Time(e.Head().EventID); err != nil || time.Until(at) > clocksDiffer {
-		w.load.fail("I6", "the clock of %s is in doubt, and it sends a %s to %s with an id of %s", p.Name, e.Kind(), topic, at.Format(time.DateTime))
+		w.load.fail("I6", "the clock of %s is in doubt, and it sends a %s to %s with an id of %s", p.Name, messages.KindOf(e), topic, at.Format(time.DateTime))
 	}
 }
 

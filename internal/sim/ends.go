@@ -142,7 +142,7 @@ func (s *stories) operation(kind, client string, api *Proc) *operation {
 
 // tell makes a post. A story ends soon, or after the end of the storm.
 func (s *stories) tell(op *operation, api *Proc) {
-	in := feed.PostInput{Text: op.name}
+	in := feed.PostInput{Content: feed.Content{Text: op.name}}
 	if op.name == "story" {
 		in.ExpiresAt = api.Now().Add(time.Minute + time.Duration(s.w.rng.IntN(60_000))*time.Millisecond)
 		if s.w.rng.IntN(4) == 0 {

@@ -47,14 +47,16 @@ type engine struct {
 	lazies          []images // the writes that a power cut may undo, the oldest first
 	lazyAt          time.Time
 
-	killed     bool      // the process ends at the next turn
-	keep       int       // percentage of the unsynced data that survive
-	until      int       // step in which the trouble of the disk ends
-	trouble    string    // the present fault of the disk: FaultFull, FaultStuck or FaultUnread, "" for none
-	room       time.Time // the time when the disk last refused an operation
-	lie        *lie      // nil while syncs are true
-	settled    bool      // the outcome of the write that failed in the trouble is known
-	failed     bool      // a copy of the disk has failed, or never will: it costs memory until the process ends
+	killed     bool       // the process ends at the next turn
+	keep       int        // percentage of the unsynced data that survive
+	until      int        // step in which the trouble of the disk ends
+	trouble    string     // the present fault of the disk: FaultFull, FaultStuck or FaultUnread, "" for none
+	room       time.Time  // the time when the disk last refused an operation
+	lie        *lie       // nil while syncs are true
+	settled    bool       // the outcome of the write that failed in the trouble is known
+	failed     bool       // a copy of the disk has failed, or never will: it costs memory until the process ends
+	harm       *rand.Rand // draws the damages of files
+	damages    int
 	restarting bool
 	broken     bool // the engine is lost, and the world continues without an engine
 }
@@ -74,7 +76,7 @@ const (
 
 // DiskFaults returns every kind of fault of a disk.
 func DiskFaults() []string {
-	return []string{FaultPower, FaultKill, FaultFull, FaultLie, FaultStuck, FaultUnread, FaultFailed}
+	return []string{FaultPower, FaultKill, FaultFull, FaultLie, FaultStuck, FaultUnread, FaultFailed, FaultDamaged}
 }
 
 // notOnEngine returns the kinds of fault that a world on the engine does not have: a read of one
@@ -95,7 +97,7 @@ const (
 var errNoPower = errors.New("simulated: the power is cut")
 
 func newEngine(w *World, o Options) *engine {
-	e := &engine{w: w, outside: o.outside, rng: draws(w.seed, 0, 43), model: tabletest.NewMemory(), topics: map[string]*outbox{}}
+	e := &engine{w: w, outside: o.outside, rng: draws(w.seed, 0, 43), harm: draws(w.seed, 0, 47), model: tabletest.NewMemory(), topics: map[string]*outbox{}}
 	e.disk, e.failed = newDisk(vfs.NewCrashableMem()), e.rng.IntN(5) > 0
 	e.archived = newArchived(e, o.Archived)
 	e.open()
@@ -136,7 +138,7 @@ type stores struct {
 
 // openStores opens both stores. options change the options of the queue.
 func openStores(tables, queues vfs.FS, options ...func(*queueembedded.Options)) (s stores, err error) {
-	s.table, err = tableembedded.Open(tableDir, tableembedded.Options{FS: tables, SweepEvery: -1, MemoryBytes: engineMemory})
+	s.table, err = tableembedded.Create(tableDir, tableembedded.Options{FS: tables, SweepEvery: -1, MemoryBytes: engineMemory})
 	if err != nil {
 		return stores{}, err
 	}
@@ -145,7 +147,7 @@ func openStores(tables, queues vfs.FS, options ...func(*queueembedded.Options)) 
 	for _, change := range options {
 		change(&o)
 	}
-	if s.queue, err = queueembedded.Open(queueDir, o); err != nil {
+	if s.queue, err = queueembedded.Create(queueDir, o); err != nil {
 		return stores{}, errors.Join(err, s.table.Close())
 	}
 	return s, nil
@@ -309,6 +311,7 @@ func (e *engine) restart() {
 	}
 	w.lates = nil
 	e.close() // nobody sees the last writes of the previous life
+	e.checkDamage(image)
 	e.disk = newDisk(image)
 	if e.trouble == FaultFull { // the start waits for room
 		e.disk.fill(0)

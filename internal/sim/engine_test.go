@@ -13,6 +13,7 @@ import (
 
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/queue"
+	"fanfare/internal/stormtest"
 	"fanfare/internal/table"
 )
 
@@ -30,7 +31,7 @@ func checkDiskFaults(t *testing.T, fired Counters) {
 func TestSeedsOnTheEmbeddedEngine(t *testing.T) {
 	last := uint64(30)
 	if testing.Short() {
-		last = 2
+		last = uint64(stormtest.Runs(2))
 	}
 	for seed := uint64(1); seed <= last; seed++ {
 		res := Run(t, seed, Options{Embedded: true})
@@ -113,7 +114,7 @@ func checkArchives(t *testing.T, fired Counters) {
 func TestSeedsWithAnArchive(t *testing.T) {
 	last := uint64(20)
 	if testing.Short() {
-		last = 2
+		last = uint64(stormtest.Runs(2))
 	}
 	for seed := uint64(1); seed <= last; seed++ {
 		o := Options{Embedded: true, Archived: true}

@@ -94,7 +94,7 @@ func (h *histories) populate() {
 		l.run(&operation{
 			name: "post of a historian", user: clientOf(0, client),
 			do: func(ctx context.Context, s *domain) (err error) {
-				post, err = s.CreatePost(ctx, historian(0), feed.PostInput{Text: "!"})
+				post, err = s.CreatePost(ctx, historian(0), feed.PostInput{Content: feed.Content{Text: "!"}})
 				return err
 			},
 			settle: func(error) { h.posts = append(h.posts, post.ID) },

@@ -161,11 +161,11 @@ func (w *World) effectOf(c *call, ops []table.TransactOp) *effect {
 			if err != nil {
 				return nil
 			}
-			return &effect{"post " + post, 11, 11 + int64(len(w.load.users)) + 3 + 2*8, h.own[post], at}
+			return &effect{"post " + post, 11 + 6, 11 + 6 + int64(len(w.load.users)) + 3 + 2*8, h.own[post], at}
 		case op.Put != nil && strings.HasSuffix(key.PK, "#following") && version != "":
 			return &effect{"follow " + version, 18, 1000, strings.HasPrefix(name, "follow"), time.Time{}}
 		case op.Delete != nil && strings.HasSuffix(key.PK, "#following") && version != "":
-			return &effect{"unfollow " + version, 15, 15, strings.HasPrefix(name, "unfollow"), time.Time{}}
+			return &effect{"unfollow " + version, 15, 15 + 8, strings.HasPrefix(name, "unfollow"), time.Time{}}
 		case op.Put != nil && key.SK == schema.SortInfo && strings.HasPrefix(key.PK, "u#"):
 			return &effect{fmt.Sprintf("profile %s %d", key.PK, op.Put.Item.Int(schema.AttrBylineV)), 6, 10_000, false, time.Time{}}
 		}
@@ -233,7 +233,7 @@ func (w *World) sawCount(c *call, n *count, made *effect, alone bool) {
 	}
 	if alone {
 		h.alone[c.op]++
-		if !strings.HasPrefix(h.names[c.op], "comment") || n.units < 120 || n.units > 120+3*5 || n.posts != 0 {
+		if !strings.HasPrefix(h.names[c.op], "comment") || n.units < 120+3 || n.units > 120+3*5+3+2*10 || n.posts != 0 {
 			w.load.fail("I11", "%s (%s) counts %d units of %s without an effect", c.op, h.names[c.op], n.units, n.user)
 		}
 		return

@@ -59,7 +59,7 @@ func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) 
 	s.run(&operation{
 		name: "post for streams", user: author,
 		do: func(ctx context.Context, d *domain) error {
-			post, err := d.CreatePost(ctx, author, feed.PostInput{Text: "for streams"})
+			post, err := d.CreatePost(ctx, author, feed.PostInput{Content: feed.Content{Text: "for streams"}})
 			if err == nil {
 				s.mu.Lock()
 				defer s.mu.Unlock()

@@ -52,6 +52,10 @@ type lives struct {
 	ids   map[string]string
 	// owed has, by kind of record, the last life in which a call for a record was answered.
 	owed map[string]owed
+	// left is set while a removal was answered and no new life has begun. births is the number of writes of
+	// the leaver's profile.
+	left   bool
+	births int
 }
 
 // owed is a record that an answer has promised in a life.
@@ -93,7 +97,7 @@ func (l *lives) populate(w *World) {
 		return
 	}
 	l.post = made
-	w.write(schema.Post{ID: made, Author: mate, Text: "hello", LikeShards: 1}.Item())
+	w.write(schema.Post{ID: made, Author: mate, Content: schema.Content{Text: "hello"}, LikeShards: 1}.Item())
 	w.write(schema.PostRef{ID: made, Author: mate, LikeShards: 1}.Item())
 	w.write(table.Item{Key: schema.CountsKey(mate), Attrs: []table.Attr{{Name: schema.AttrPosts, Value: table.N(1)}}})
 	w.write(table.Item{Key: table.Key{PK: schema.TimelinePK(mate), SK: schema.EntrySK(made, mate)}, Attrs: schema.EntryAttrs(now.Add(timelineTTL), 1)})
@@ -155,7 +159,7 @@ func (l *workload) leaveOrReturn(r *rand.Rand, client string) *operation {
 			}
 			return s.DeleteProfile(ctx, leaver)
 		},
-		settle: func(error) {},
+		settle: func(err error) { l.w.lives.left = err == nil && l.w.life() == "" },
 	}
 }
 
@@ -197,7 +201,7 @@ func (l *lives) records(seed uint64) []lifeRecord {
 			return made(err, schema.MarkerKey(leaver, "home"))
 		}},
 		{"post", func(ctx context.Context, s *domain) ([]table.Key, error) {
-			p, err := s.CreatePost(ctx, leaver, feed.PostInput{Text: "again", IdempotencyKey: "again"})
+			p, err := s.CreatePost(ctx, leaver, feed.PostInput{Content: feed.Content{Text: "again"}, IdempotencyKey: "again"})
 			return made(err, schema.PostKey(leaver, p.ID))
 		}},
 		{"comment", func(ctx context.Context, s *domain) ([]table.Key, error) {
@@ -215,7 +219,7 @@ func (l *lives) records(seed uint64) []lifeRecord {
 
 // record makes a record. If the API answers the call in the life in which the call began, the record is owed.
 func (l *workload) record(client string, kind lifeRecord) *operation {
-	of, began := &l.w.lives, l.w.life()
+	of, began, left, births := &l.w.lives, l.w.life(), l.w.lives.left, l.w.lives.births
 	var keys []table.Key
 	return &operation{
 		name: kind.name, user: client,
@@ -224,6 +228,9 @@ func (l *workload) record(client string, kind lifeRecord) *operation {
 			return err
 		},
 		settle: func(err error) {
+			if err == nil && left && births == of.births && kind.name == "post" && l.w.authors != nil {
+				l.fail("I12", "%s was answered, although the removal of %s was answered before the call began", kind.name, leaver)
+			}
 			if err != nil || began == "" || began != l.w.life() {
 				return
 			}
@@ -254,6 +261,9 @@ func (w *World) sawEvent(op string, payload []byte) {
 	e := decoded(payload)
 	if e == nil || !ofClient(op) {
 		return
+	}
+	if w.authors != nil && w.lives.read[op] == "" { // the call has read the memory of authors
+		w.lives.read[op] = w.life()
 	}
 	w.lives.ids[e.Head().EventID] = w.lives.read[op]
 	if at, err := id.Time(e.Head().EventID); err == nil && time.Until(at) > time.Minute {
@@ -288,6 +298,10 @@ func (w *World) sawLife(key table.Key, now *table.Item) {
 	l := &w.lives
 	if !l.on {
 		return
+	}
+	if key == schema.ProfileKey(leaver) && now != nil {
+		l.left = false
+		l.births++
 	}
 	if key == schema.ProfileKey(leaver) && now == nil {
 		note := w.items[schema.ForgottenKey(leaver)]

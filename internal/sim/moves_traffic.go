@@ -51,7 +51,7 @@ func (m *moves) operation(client string) *operation {
 	case "post":
 		touch(recordKey{kind: "post", who: user, post: text})
 		op.do = func(ctx context.Context, s *domain) error {
-			_, err := s.CreatePost(ctx, user, feed.PostInput{Text: text})
+			_, err := s.CreatePost(ctx, user, feed.PostInput{Content: feed.Content{Text: text}})
 			return err
 		}
 	case "profile":

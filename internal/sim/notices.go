@@ -25,9 +25,10 @@ import (
 
 // noticeBook is the oracle's knowledge of notifications.
 type noticeBook struct {
-	// sent has the ids of the events that became durable on the topic. asked has the comments for which an API
-	// tried to send a Commented.
+	// sent has the ids of the events that became durable on the topic. asked has the comments and the ends of follows
+	// for which a process tried to send an event. follows has the latest follow, or its end, of one user by another.
 	sent, asked map[string]bool
+	follows     map[pair]schema.Act
 	// reads has, by process and key, the marks that workers have read together with a notification.
 	reads map[string][]markRead
 	// places has, by place, the action that got the place.
@@ -53,7 +54,7 @@ type markRead struct {
 
 func newNotices() noticeBook {
 	return noticeBook{
-		sent: map[string]bool{}, asked: map[string]bool{}, reads: map[string][]markRead{}, places: map[string]string{}, acts: map[string][]*noticeSent{},
+		sent: map[string]bool{}, asked: map[string]bool{}, follows: map[pair]schema.Act{}, reads: map[string][]markRead{}, places: map[string]string{}, acts: map[string][]*noticeSent{},
 		views: map[string][]indexView{}, devices: map[string]*device{}, buried: map[string]time.Time{},
 	}
 }
@@ -144,8 +145,10 @@ func noticeOf(e messages.Event) string {
 		return fmt.Sprintf("mention of %s in %s %v", e.UserID, e.CommentID, e.Deleted)
 	case *messages.Followed:
 		return "follow " + e.MarkVersion
+	case *messages.Unfollowed:
+		return "unfollow " + e.MarkVersion
 	}
-	return string(e.Kind()) + " " + e.Head().EventID
+	return string(messages.KindOf(e)) + " " + e.Head().EventID
 }
 
 // sawNoticeRead records the mark that a worker reads together with a notification.
@@ -205,7 +208,7 @@ func (w *World) sawNotice(key table.Key, now *table.Item) {
 		return
 	}
 	w.inTime(next)
-	was := schema.Notice{Kind: next.Kind}
+	was := schema.Notice{Kind: next.Kind, Target: next.Target}
 	if old != nil {
 		if was, err = schema.ParseNotice(*old); err != nil {
 			return // the write of the notification was reported
@@ -252,6 +255,33 @@ func (w *World) sawComment(key table.Key, now *table.Item) {
 	}
 }
 
+// sawFollow records the latest follow, or its end, of one user by another, and checks that an API sends the event of an end
+// before the end, so that no crash between the two steps loses the event. A follow that a repair or an import makes has
+// no event, and so has no version here.
+func (w *World) sawFollow(key table.Key, now *table.Item) {
+	if now == nil || !strings.HasSuffix(key.PK, "#home") || !schema.KnownMark(*now) {
+		return
+	}
+	mark, err := schema.ParseMark(*now)
+	if old := w.items[key]; err != nil || old != nil && old.Str(schema.AttrVersion) == mark.Version {
+		return
+	}
+	of, c := pair{mark.User, mark.Author}, w.acting
+	switch {
+	case mark.Kind == schema.MarkBackfill && mark.FollowID == mark.Version:
+		w.notices.follows[of] = schema.Act{Version: mark.Version, State: schema.ActHolds, User: mark.User}
+	case mark.Kind == schema.MarkBackfill && mark.FollowID == "":
+		w.notices.follows[of] = schema.Act{User: mark.User}
+	case mark.Kind == schema.MarkUnfollowed && c != nil && slices.ContainsFunc(c.ops, func(op table.TransactOp) bool {
+		return op.Delete != nil && op.Delete.Key == schema.FollowingKey(mark.User, mark.Author)
+	}):
+		w.notices.follows[of] = schema.Act{Version: mark.Version, User: mark.User}
+		if w.shape.Notices && c.proc.role == "api" && !c.silent && !w.notices.asked[mark.Version] {
+			w.load.fail("I13", "the follow of %s by %s ends, and its event was not sent before", mark.Author, mark.User)
+		}
+	}
+}
+
 // placed checks a new place: the place is above the mark that the worker has read (I14), no other
 // notification has the same place (I7), and no wrong clock has made the place.
 func (w *World) placed(key table.Key, was schema.Notice, act schema.Act) {
@@ -275,7 +305,7 @@ func (w *World) placed(key table.Key, was schema.Notice, act schema.Act) {
 	if user, _ := recipientOf(key); w.items[schema.ProfileKey(user)] != nil {
 		after = w.items[schema.ProfileKey(user)].Str(schema.AttrAfter)
 	}
-	for _, above := range []string{mark, was.Highest(), after} {
+	for _, above := range []string{mark, was.Highest(), was.Target, after} {
 		if t, err := id.Time(above); err == nil && t.Add(time.Second).After(latest) {
 			latest = t.Add(time.Second)
 		}

@@ -114,14 +114,14 @@ func routes() []Operation {
 func eventKinds() []Operation {
 	var all []Operation
 	for _, kind := range []messages.Kind{
-		messages.KindPostCreated, messages.KindLiked, messages.KindUnliked, messages.KindReacted, messages.KindFollowed,
-		messages.KindUnfollowed, messages.KindPostDeleted, messages.KindMarkWalk, messages.KindSeen, messages.KindReturned,
-		messages.KindUserForgotten, messages.KindProfileChanged, messages.KindFanoutPlan, messages.KindFanoutChunk,
-		messages.KindLikeCounted, messages.KindCommented, messages.KindMentioned,
+		"PostCreated", "Liked", "Unliked", "Reacted", "Followed",
+		"Unfollowed", "PostDeleted", "MarkWalk", "Seen", "Returned",
+		"UserForgotten", "ProfileChanged", "FanoutPlan", "FanoutChunk",
+		"LikeCounted", "Commented", "Mentioned",
 	} {
 		all = append(all, Operation{Kind: Message, Name: string(kind), By: handled(kind)})
 	}
-	for _, kind := range []messages.Kind{messages.KindPostDelivered, messages.KindPostTakenDown, messages.KindNotified} {
+	for _, kind := range []messages.Kind{"PostDelivered", "PostTakenDown", "Notified"} {
 		all = append(all, Operation{Kind: Message, Name: string(kind), By: sent(kind)})
 	}
 	return all
@@ -195,6 +195,8 @@ func loops() []Operation {
 		not("canary.(*Canary).Run", "the storms make its posts and reads; it only measures them"),
 		not("root canary", "as canary.(*Canary).Run"),
 		not("daemon.watchClock", "it only logs"),
+		not("daemon.(*patient).Accept", "the storms call the domain, and no server"),
+		not("admin.(*Client).AwaitReady", "a command waits for a process"),
 		not("root clock", "it only logs"),
 		not("root http", "the storms call the domain, and no server"),
 		not("httpapi.(*API).untilRefused", "the storms have no tokens"),

@@ -94,7 +94,7 @@ func (w *World) heard(e messages.Event) {
 		w.told.taken[e.PostID] = true
 		w.heardTakenDown(e)
 	default:
-		w.load.fail("I6", "an event of the kind %s is sent", e.Kind())
+		w.load.fail("I6", "an event of the kind %s is sent", messages.KindOf(e))
 	}
 }
 

@@ -175,13 +175,21 @@ func (w *World) commentNotice(user string, kind schema.NoticeKind, post string) 
 	return e
 }
 
-// followNotice returns the notification of a user's followers, according to the sent events.
+// followNotice returns the notification of a user's followers, according to the latest follow, or its end, of each follower. If the
+// event of that was not sent, the notification may show an earlier follow.
 func (w *World) followNotice(user string) *expected {
 	e := &expected{user, schema.NoticeFollow, "", map[string]schema.Act{}, false}
-	for _, version := range sorted(w.backfills) {
-		follower, ok := strings.CutSuffix(w.backfills[version], " of "+user)
-		if ok && w.notices.sent["follow "+version] {
-			e.add(schema.Act{Version: version, State: schema.ActHolds, User: follower})
+	for of, act := range w.notices.follows {
+		name := "unfollow "
+		if act.Holds() {
+			name = "follow "
+		}
+		switch {
+		case of.author != user:
+		case w.notices.sent[name+act.Version]:
+			e.add(act)
+		default:
+			e.unsure = true
 		}
 	}
 	return e

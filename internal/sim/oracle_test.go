@@ -73,7 +73,7 @@ func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 	q := w.queue(queue.TopicPosts)
 	bury := func(eventID, reason string) {
 		payload, err := messages.Encode(&messages.PostCreated{
-			Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: postID, AuthorID: "u1", Text: "hello",
+			Header: messages.Header{EventID: eventID, Time: time.Now()}, PostID: postID, AuthorID: "u1", Content: messages.Content{Text: "hello"},
 		})
 		assert.NoError(t, err)
 		q.dead = append(q.dead, queue.DeadLetter{ID: eventID, Topic: queue.TopicPosts, Payload: payload, Reason: reason})

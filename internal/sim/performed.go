@@ -55,7 +55,7 @@ func (w *World) called(c *call) {
 	}
 	if c.err == nil && c.kind == "events.send" {
 		for _, e := range c.events {
-			p.done[sent(e.Kind())]++
+			p.done[sent(messages.KindOf(e))]++
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (w *World) answered(payload []byte, op string) {
 	}
 	w.performed.ended(op, nil)
 	if e := decoded(payload); e != nil && w.faults != (Rates{}) {
-		w.performed.done[handled(e.Kind())]++
+		w.performed.done[handled(messages.KindOf(e))]++
 	}
 }
 

@@ -60,6 +60,13 @@ func engineBugs() []bug {
 }`}}},
 		{onEngine + "no write after a refused sorted file", "I5", []edit{{"internal/disk/disk.go", `d.recovered(ErrStuck)`, `d.recovered(ErrFull)`}}},
 		{onEngine + "failed read taken for an absent item", "I5", []edit{{"internal/table/embedded/read.go", `	if errors.Is(err, pebble.ErrNotFound) {`, `	if err != nil {`}}},
+		{onEngine + "lost log not looked for", "I5", []edit{{"internal/disk/needs.go", `		case errors.Is(err, fs.ErrNotExist):
+			return &DamageError{name, "is absent"}
+		case err != nil:
+			return err
+		case info`, `		case err != nil:
+			continue
+		case info`}}},
 		{onEngine + "acked message kept", "I6", []edit{{writer, `	if c.from != nowhere {
 		if err`, `	if c.from != nowhere && c.to != nowhere {
 		if err`}}},

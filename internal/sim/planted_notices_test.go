@@ -10,6 +10,8 @@ func noticeBugs() []bug {
 		collect = "internal/notify/collect.go"
 		list    = "internal/feed/notices/list.go"
 		comment = "internal/feed/comments.go"
+		edges   = "internal/feed/edges.go"
+		end     = "internal/feed/unfollows.go"
 		marks   = "internal/feed/notices/mark.go"
 	)
 	return []bug{
@@ -70,6 +72,12 @@ func noticeBugs() []bug {
 	s.noticeComment(ctx, byID, c)
 	return commentOf(c), nil`},
 		}},
+		{"end of a follow takes nothing back", "I13", []edit{{end, `	if !now.silent {`, `	if now.silent {`}}},
+		{"end of a follow is not looked up", "I13", []edit{{write, `	if !early || a.comment != "" {`, `	if !early || a.comment == "" {
+		return true, false
+	} else if a.comment != "" {`}}},
+		{"end of a follow that the table shows is dropped", "I13", []edit{{write, `	return ended && version >= a.act.Version,`, `	return ended && version > a.act.Version,`}}},
+		{"version of a follow by the clock alone", "I13", []edit{{edges, `	return s.access.IDs.After(after)`, `	return s.access.IDs.New()`}}},
 		{"notifications served while they are off", "I13", []edit{{"internal/feed/notices/notices.go", `	if n.on {`, `	if n != nil {`}}},
 		{"cursor of notifications by number", "I7 I14", []edit{
 			{list, `	"slices"

@@ -11,7 +11,7 @@ func readBugs() []bug {
 	)
 	return []bug{
 		{"relationship read behind", "I7", []edit{{follows, `found, err := s.access.BatchGet(ctx, keys, true)`, `found, err := s.access.BatchGet(ctx, keys, false)`}}},
-		{"list of follows read behind", "I7", []edit{{follows, `q := table.Query{PK: pk, Consistent: true}`, `q := table.Query{PK: pk}`}}},
+		{"list of follows read behind", "I7", []edit{{follows, `query: table.Query{PK: pk, Consistent: true}`, `query: table.Query{PK: pk}`}}},
 		{"view with its follows the wrong way round", "I7", []edit{{users, `following[user], followers[user]}`, `followers[user], following[user]}`}}},
 		{"news with the post that they are newer than", "I7", []edit{{lists, `max(oldest, after+access.Behind)`, `max(oldest, after)`}}},
 		{"news that count older posts", "I7", []edit{{news, `of, err := h.newerThan(ctx, query.After)`, `of, err := h.newerThan(ctx, "")`}}},

@@ -103,7 +103,7 @@ func (w *World) measureHeads() {
 	nothing := func(context.Context, *domain) error { return nil }
 	shown(nothing)
 	w.measured(w.call("post", func(ctx context.Context, s *domain) (err error) {
-		post, err = s.CreatePost(ctx, poster, feed.PostInput{Text: "calm"})
+		post, err = s.CreatePost(ctx, poster, feed.PostInput{Content: feed.Content{Text: "calm"}})
 		return err
 	}))
 	time.Sleep(headAge)
@@ -148,7 +148,7 @@ func (w *World) measureShortage() {
 	for _, step := range []struct{ refuse, again, calls int }{{3, 1, 4}, {0, 0, 2}, {2, 0, 3}, {0, 0, 2}} {
 		time.Sleep(time.Second)
 		op := w.call("post", func(ctx context.Context, s *domain) error {
-			_, err := s.CreatePost(ctx, poster, feed.PostInput{Text: "calm"})
+			_, err := s.CreatePost(ctx, poster, feed.PostInput{Content: feed.Content{Text: "calm"}})
 			return err
 		})
 		took := w.measured(op, &refusal{class: "fanout batch_write timeline", n: step.refuse, err: unavailable("table.batch_write")})
@@ -162,7 +162,7 @@ func (w *World) measureShortage() {
 func (w *World) measurePost(of sizes, pulled bool) string {
 	var post feed.Post
 	took := w.measured(w.call("post", func(ctx context.Context, s *domain) (err error) {
-		post, err = s.CreatePost(ctx, poster, feed.PostInput{Text: "calm"})
+		post, err = s.CreatePost(ctx, poster, feed.PostInput{Content: feed.Content{Text: "calm"}})
 		return err
 	}))
 	w.within("a delivery", took, 0, atOnce, 0)

@@ -78,7 +78,7 @@ func (w *World) measureRestore(ctx context.Context) {
 	r := draws(w.seed, w.steps, 7)
 	var post string
 	w.measured(w.call("post", func(ctx context.Context, s *domain) error {
-		made, err := s.CreatePost(ctx, damaged(0), feed.PostInput{Text: "calm"})
+		made, err := s.CreatePost(ctx, damaged(0), feed.PostInput{Content: feed.Content{Text: "calm"}})
 		post = made.ID
 		return err
 	}))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime/pprof"
 	"slices"
 	"strconv"
@@ -89,7 +90,16 @@ func Run(t *testing.T, seed uint64, o Options) Result {
 	shape := shapeOf(seed, o)
 	o.Operations = shape.Operations
 	if o.Embedded {
-		o.outside = newOutside(t.TempDir())
+		dir, err := os.MkdirTemp(t.TempDir(), "seed") //nolint:usetesting // t may run many seeds, and removes its own directories last
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		}()
+		o.outside = newOutside(dir)
 		defer o.outside.close()
 	}
 	var res Result
@@ -121,6 +131,9 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	}
 	w.load = newWorkload(w)
 	w.lives = newLives(seed, shape, o)
+	if seed%8 == 7 {
+		w.authors = feed.NewAuthors()
+	}
 	w.slowed = w.lives.slow(seed, w.slowed)
 	w.recorded = newHistories(w, o)
 	w.traced = specTraces{newLikeTraces(o), newHomeTraces(o)}
@@ -132,6 +145,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.endsStorm(t.Context(), o)
 	w.movesStorm(t.Context(), o)
 	w.measure(t.Context(), o)
+	w.refusesNobody(o)
 	w.shutDown()
 	w.engine.close()
 	return Result{
@@ -473,7 +487,7 @@ func (w *World) service(p *Proc) *domain {
 		Clock: p.clock, Store: p.wakes.Store(p.Store()), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
 		Lifetimes: p.lifetimes, ActiveDays: w.activeDays(), LikeWindow: shared, Reactions: kinds(), Jitter: jitter(w.rng.Uint64()), RequestID: p.requestID, Log: zap.NewNop(),
 	}, feed.Config{
-		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard), UserUnits: w.shape.Units, Notices: w.notifies(p),
+		Authors: w.authors, RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard), UserUnits: w.shape.Units, Notices: w.notifies(p),
 	}, home.Config{StreamPart: 2, RemoveFrom: 1, HeadAge: heads})
 	served.turn, served.ahead = p.turn, func() bool { return w.load.farAhead(p) }
 	return served
@@ -508,7 +522,7 @@ type usersOf struct{ removals *removal.Removals }
 
 func (u usersOf) Forget(ctx context.Context, user, event string, most int) (fanout.Forgotten, error) {
 	done, err := u.removals.Forget(ctx, user, event, most)
-	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Left: done.Left, Overtaken: done.Overtaken}, err
+	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Wait: done.Wait, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
 // pushLimit draws the push limit of a worker, because the limit may be changing in a deployment.

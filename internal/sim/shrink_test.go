@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/stormtest"
 	"fanfare/internal/table"
 )
 
@@ -28,7 +29,7 @@ func (l lying) Put(ctx context.Context, in table.PutInput) (table.WriteResult, e
 func TestAFailingSeedIsShrunk(t *testing.T) {
 	planted := Options{LikesTable: func(store table.Store) table.Store { return lying{store} }}
 	fewest := defaultOperations
-	for seed, found := uint64(1), 0; found < 2; seed++ {
+	for seed, found := uint64(1), 0; found < stormtest.Runs(2); seed++ {
 		require.LessOrEqualf(t, seed, uint64(50), "%d of 50 seeds find the bug", found)
 		res := Run(t, seed, planted)
 		if !slices.Contains(res.Fails(), "I3") {
@@ -69,7 +70,7 @@ func TestAFailingSeedIsShrunk(t *testing.T) {
 		}
 	}
 	assert.LessOrEqualf(t, fewest, defaultOperations/4,
-		"the smaller of two shrunk runs keeps %d of %d operations", fewest, defaultOperations)
+		"the smallest of the shrunk runs keeps %d of %d operations", fewest, defaultOperations)
 }
 
 // TestAnOperationIsTheSameWithoutOthers checks that the draws of an operation do not depend on other

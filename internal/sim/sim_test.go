@@ -16,10 +16,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/stormtest"
 )
 
 var (
-	seeds = flag.Uint64("seeds", 50, "how many seeds to run")
+	seeds = flag.Uint64("seeds", 0, "how many seeds to run; 0 for 50, and fewer in the inner loop (see stormtest)")
 	from  = flag.Uint64("from", 1, "the first seed")
 	trail = flag.Bool("trail", false, "print the whole trace of a seed that fails")
 
@@ -160,6 +162,10 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GODEBUG", "tracebacklabels=1,"+os.Getenv("GODEBUG")); err != nil {
 		panic(err)
 	}
+	flag.Parse()
+	if *seeds == 0 {
+		*seeds = uint64(stormtest.Runs(50))
+	}
 	code := m.Run()
 	if summary != "" {
 		fmt.Println(summary)
@@ -176,7 +182,7 @@ func unsteady() map[uint64]int { return map[uint64]int{87: 20} }
 func TestASeedReplaysByteForByte(t *testing.T) {
 	last := uint64(100)
 	if testing.Short() {
-		last = 20
+		last = uint64(stormtest.Runs(20))
 	}
 	for seed := uint64(1); seed <= last; seed++ {
 		trace, ran := ranTraces[seed]
@@ -187,7 +193,7 @@ func TestASeedReplaysByteForByte(t *testing.T) {
 		require.Falsef(t, ran, "seed %d: a run of TestSeeds had another trace, %016x", seed, trace)
 	}
 	for seed, runs := range unsteady() {
-		replays(t, seed, runs)
+		replays(t, seed, stormtest.Runs(runs))
 	}
 }
 

@@ -32,6 +32,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		w.sawLife(key, res.Item)
 		w.sawNotice(key, res.Item)
 		w.sawComment(key, res.Item)
+		w.sawFollow(key, res.Item)
 		w.sawKept(key, res.Item)
 		w.sawMarker(key, res.Item)
 		w.sawWrite(key, res.Item)

@@ -362,7 +362,7 @@ func (l *workload) profile(user, name string) *operation {
 func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 	user := p.user
 	var post feed.Post
-	in := feed.PostInput{Text: fmt.Sprintf("post %d", p.number)}
+	in := feed.PostInput{Content: feed.Content{Text: fmt.Sprintf("post %d", p.number)}}
 	if r.IntN(3) == 0 {
 		in.IdempotencyKey = fmt.Sprintf("key-%d", r.IntN(4))
 		in.Text = in.IdempotencyKey

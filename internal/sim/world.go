@@ -23,6 +23,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -51,6 +52,10 @@ type World struct {
 	// audited is the process of the audit, and audits is the configuration of the audit.
 	audited *Proc
 	audits  audit.Config
+
+	// authors is the memory of all processes, nil in most worlds. With it the processes stand for the roles
+	// of one process on the embedded engine.
+	authors *feed.Authors
 
 	engine *engine    // under store and queues, nil for none
 	hand   sync.Mutex // operator.alone holds it while the operator writes

@@ -54,6 +54,7 @@ func read(input io.Reader) (frames []stream.Frame, err error) {
 
 // The spool, the archive and a standby of another version read the frames that this version writes.
 func TestFramesHaveTheFormOfTheGoldenFile(t *testing.T) {
+	t.Parallel()
 	const file = "testdata/frames1.hex"
 	if *update {
 		var text strings.Builder
@@ -73,6 +74,7 @@ func TestFramesHaveTheFormOfTheGoldenFile(t *testing.T) {
 }
 
 func TestFramesAreReadInWhateverPiecesTheyArrive(t *testing.T) {
+	t.Parallel()
 	got, err := read(iotest.OneByteReader(bytes.NewReader(encode(each()...))))
 	assert.Equal(t, io.EOF, err)
 	assert.Equal(t, each(), got)
@@ -86,6 +88,7 @@ func TestFramesAreReadInWhateverPiecesTheyArrive(t *testing.T) {
 // If the input is cut at any byte, the reader returns the whole frames before the cut. The
 // error shows whether the cut is between two frames.
 func TestACutInsideAFrameIsNoEnd(t *testing.T) {
+	t.Parallel()
 	encoded := encode(each()...)
 	whole, ends := 0, map[int]int{0: 0}
 	for i, f := range each() {
@@ -110,6 +113,7 @@ func TestACutInsideAFrameIsNoEnd(t *testing.T) {
 
 // A frame with any flipped bit is refused.
 func TestAFlippedBitIsFound(t *testing.T) {
+	t.Parallel()
 	for _, f := range each() {
 		encoded := encode(f)
 		for bit := range 8 * len(encoded) {
@@ -124,6 +128,7 @@ func TestAFlippedBitIsFound(t *testing.T) {
 }
 
 func TestFramesThatNoWriterMakesAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, bad := range map[string]struct {
 		frame stream.Frame
 		want  error
@@ -166,6 +171,7 @@ func FuzzReader(f *testing.F) {
 }
 
 func TestPlacesAndPositions(t *testing.T) {
+	t.Parallel()
 	at := func(log, offset uint64) stream.Place { return stream.Place{Log: log, Offset: offset} }
 	assert.True(t, at(1, 9).Before(at(2, 0)))
 	assert.True(t, at(2, 0).Before(at(2, 1)))

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAPlaceInJSONIsAList(t *testing.T) {
+	t.Parallel()
 	place := stream.Place{Log: 7, Offset: 1 << 40}
 	text, err := json.Marshal(place)
 	require.NoError(t, err)

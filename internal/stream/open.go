@@ -2,6 +2,7 @@ package stream
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -134,6 +135,7 @@ func (p *spool) loadFile(file *spoolFile) error {
 		return err
 	}
 	p.files = append(p.files, file)
+	begin := len(p.batches)
 	for at := int64(0); at+headerLen <= info.Size(); {
 		header := make([]byte, headerLen)
 		if _, err := f.ReadAt(header, at); err != nil {
@@ -155,6 +157,22 @@ func (p *spool) loadFile(file *spoolFile) error {
 		p.add(b)
 		at += headerLen + int64(b.length)
 	}
+	return p.checkLast(file, begin)
+}
+
+// checkLast drops the last batch of a file if a power cut has left only a part of it: each batch before was synced before the next one was
+// written. The sum of its header does not cover the frames. The logs still have all frames of a batch that was not synced.
+func (p *spool) checkLast(file *spoolFile, begin int) error {
+	n := len(p.batches) - 1
+	if n < begin || file.batches == 0 {
+		return nil
+	}
+	_, err := p.read(p.batches[n])
+	if !errors.Is(err, errUnreadable) || errors.Is(err, ErrUnknownKind) {
+		return err
+	}
+	file.batches--
+	p.batches = p.batches[:n]
 	return nil
 }
 

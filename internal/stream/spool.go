@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/klauspost/compress/zstd"
+
+	"fanfare/internal/disk"
 )
 
 const (
@@ -104,16 +106,15 @@ func (p *spool) write(b batch, frames []Frame, used int64) (batch, error) {
 	return b, nil
 }
 
-// room returns an error if more bytes would exceed the limit, or leastSize while less than a tenth of the disk is free.
+// room returns an error if more bytes would exceed the limit, or leastSize on a disk that is nearly full.
 func (p *spool) room(used, more int64) error {
 	if used+more > p.limit {
 		return fmt.Errorf("the spool has its %d bytes: receive the stream, or raise FANFARE_STREAM_SPOOL", p.limit)
 	}
-	// Some file systems do not report their usage.
-	if usage, err := p.fs.GetDiskUsage(p.dir); err == nil && used+more > leastSize && usage.AvailBytes < usage.TotalBytes/10+uint64(more) {
-		return errors.New("the last tenth of the disk is not for the spool: make room")
+	if used+more <= leastSize {
+		return nil
 	}
-	return nil
+	return disk.RoomFor(p.fs, p.dir, more) //nolint:wrapcheck // the text names the directory
 }
 
 func (p *spool) create() error {
@@ -236,7 +237,7 @@ func (p *spool) read(b batch) ([]Frame, error) {
 	}
 	plain, err := p.dec.DecodeAll(data, nil)
 	if err != nil {
-		return nil, fmt.Errorf("read the spool: %s: %w", b.file.name, err)
+		return nil, fmt.Errorf("%w: %s: %w", errUnreadable, b.file.name, err)
 	}
 	frames := make([]Frame, 0, b.count)
 	for r := NewReader(bytes.NewReader(plain)); ; {
@@ -245,8 +246,11 @@ func (p *spool) read(b batch) ([]Frame, error) {
 			return frames, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the spool: %s: %w", b.file.name, err)
+			return nil, fmt.Errorf("%w: %s: %w", errUnreadable, b.file.name, err)
 		}
 		frames = append(frames, frame)
 	}
 }
+
+// errUnreadable means that a batch of the spool differs from the written one.
+var errUnreadable = errors.New("read the spool")

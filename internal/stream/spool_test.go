@@ -55,6 +55,7 @@ func put(t *testing.T, fs vfs.FS, name string, data []byte) {
 
 // A spool that was cut at any byte has its whole batches, and the stream continues after them.
 func TestASpoolThatWasCutHasItsWholeBatches(t *testing.T) {
+	t.Parallel()
 	mem, name, data := spooled(t, 3)
 	logs := map[uint64]bool{}
 	for cut := range len(data) + 1 {
@@ -81,6 +82,7 @@ func TestASpoolThatWasCutHasItsWholeBatches(t *testing.T) {
 
 // The spool that the former version left has the writes that the archive lacks.
 func TestASpoolOfTheGoldenFileIsRead(t *testing.T) {
+	t.Parallel()
 	const golden = "testdata/spool1"
 	if *update {
 		_, _, data := spooled(t, 2)
@@ -104,6 +106,7 @@ func TestASpoolOfTheGoldenFileIsRead(t *testing.T) {
 
 // A flipped bit in the frames is a gap, or the end of the spool. It is never handed on.
 func TestADamagedSpoolIsNeverHandedOn(t *testing.T) {
+	t.Parallel()
 	mem, name, data := spooled(t, 2)
 	want := map[uint64][]byte{1: noise(100), 2: noise(101)}
 	for at := range data {
@@ -136,6 +139,7 @@ func TestADamagedSpoolIsNeverHandedOn(t *testing.T) {
 }
 
 func TestASpoolOfANewerFormatIsRefused(t *testing.T) {
+	t.Parallel()
 	mem, name, data := spooled(t, 1)
 	data[4]++
 	put(t, mem, name, data)

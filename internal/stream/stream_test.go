@@ -93,6 +93,7 @@ func noise(n int) []byte {
 
 // S3: the safe point is before the first frame, of either store, whose bytes are not synced.
 func TestTheSafePointIsBeforeUnsyncedBytesOfEitherStore(t *testing.T) {
+	t.Parallel()
 	s := open(t, config(vfs.NewMem()), stream.Position{})
 	r := s.Receive(stream.Position{})
 	queue, table := newWriter(s, stream.Queue), newWriter(s, stream.Table)
@@ -123,6 +124,7 @@ func TestTheSafePointIsBeforeUnsyncedBytesOfEitherStore(t *testing.T) {
 }
 
 func TestTheTimeOfFramesDoesNotGoBack(t *testing.T) {
+	t.Parallel()
 	c := config(vfs.NewMem())
 	clock := time.UnixMilli(1000)
 	c.Now = func() time.Time {
@@ -146,6 +148,7 @@ func TestTheTimeOfFramesDoesNotGoBack(t *testing.T) {
 
 // A stop in order keeps the times of the frames that a receiver lacks: a restore to a time before the stop needs these times.
 func TestAStopKeepsTheTimesOfFrames(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	c := config(mem)
 	now := time.UnixMilli(5000)
@@ -169,6 +172,7 @@ func TestAStopKeepsTheTimesOfFrames(t *testing.T) {
 }
 
 func TestALargeWriteIsSeveralFrames(t *testing.T) {
+	t.Parallel()
 	s := open(t, config(vfs.NewMem()), stream.Position{})
 	r := s.Receive(stream.Position{})
 	w := newWriter(s, stream.Table)
@@ -211,6 +215,7 @@ func run(t *testing.T, s *stream.Stream) {
 // S5: receivers that are behind get all from the spool, each at its own pace, and the spool goes when nobody
 // needs it.
 func TestASlowReceiverGetsAllFromTheSpool(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	s := open(t, config(mem), stream.Position{})
 	run(t, s)
@@ -245,6 +250,7 @@ func TestASlowReceiverGetsAllFromTheSpool(t *testing.T) {
 
 // Without a receiver nothing is kept, and a log may go at once.
 func TestWithoutAReceiverNothingIsKept(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	s := open(t, config(mem), stream.Position{})
 	r := s.Receive(stream.Position{})
@@ -266,6 +272,7 @@ func TestWithoutAReceiverNothingIsKept(t *testing.T) {
 // S4: a log may go once the spool has it, and that survives a power cut. Unsynced bytes of the other store do
 // not hold it up.
 func TestALogThatMayGoIsInTheSpoolAfterAPowerCut(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	s := open(t, config(mem), stream.Position{})
 	s.Receive(stream.Position{})
@@ -321,6 +328,7 @@ func lost(t *testing.T, s *stream.Stream, r *stream.Receiver, w *writer, mem vfs
 }
 
 func TestASpoolThatIsFullIsDropped(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]func(*stream.Config){
 		"its own size": func(c *stream.Config) { c.Spool = 20 << 20 },
 		"the last tenth": func(c *stream.Config) {
@@ -350,8 +358,31 @@ func TestASpoolThatIsFullIsDropped(t *testing.T) {
 	}
 }
 
+func TestALargeDiskNeedsNoTenthForTheSpool(t *testing.T) {
+	t.Parallel()
+	mem := vfs.NewMem()
+	c := config(mem)
+	c.FS = small{c.FS, vfs.DiskUsage{AvailBytes: 150 << 30, TotalBytes: 2 << 40}}
+	s := open(t, c, stream.Position{})
+	run(t, s)
+	r := s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	w.begin(1)
+	for i := range 120 { // 30 MB
+		w.write(noise(250_000 + i))
+		w.sync()
+		if i%20 == 19 {
+			disktest.Until(t, func() bool { return s.Memory() <= 8<<20 })
+		}
+	}
+	at := stream.Position{}
+	frames, _ := take(t, s, r, &at)
+	assert.Equal(t, 121, len(frames), "the beginning of the log, and its writes") //nolint:testifylint // Len prints 30 MB
+}
+
 // The frames of a receiver that keeps them stay in memory, and their logs on the disk, until there is room or the receiver has them.
 func TestAKeptFrameIsNotDropped(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	disk := disktest.New(mem)
 	s := open(t, config(disk), stream.Position{})
@@ -393,6 +424,7 @@ func TestAKeptFrameIsNotDropped(t *testing.T) {
 
 // A receiver that is away loses its place to a full spool. A receiver that is quick keeps its place.
 func TestAFullSpoolCostsOnlyTheSlowestReceiver(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	c := config(mem)
 	c.Spool = 20 << 20
@@ -426,6 +458,7 @@ func TestAFullSpoolCostsOnlyTheSlowestReceiver(t *testing.T) {
 // A receiver that keeps its frames costs a quicker receiver nothing, because the frames stay. A receiver that keeps nothing loses its
 // place when it is the slowest.
 func TestAFullSpoolCostsOnlyAReceiverThatKeepsNothing(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	disk := disktest.New(mem)
 	s := open(t, config(disk), stream.Position{})
@@ -453,6 +486,7 @@ func TestAFullSpoolCostsOnlyAReceiverThatKeepsNothing(t *testing.T) {
 
 // A receiver that begins again reads nothing that only another receiver needs.
 func TestAReceiverBeginsAgainAtItsMark(t *testing.T) {
+	t.Parallel()
 	s := open(t, config(vfs.NewMem()), stream.Position{})
 	away, r := s.Receive(stream.Position{}), s.Receive(stream.Position{})
 	w := newWriter(s, stream.Queue)
@@ -477,6 +511,7 @@ func TestAReceiverBeginsAgainAtItsMark(t *testing.T) {
 
 // A receiver with a bound gets the frames before the bound, and the frames behind the bound do not count as its lag.
 func TestAReceiverStopsAtItsBound(t *testing.T) {
+	t.Parallel()
 	s := open(t, config(vfs.NewMem()), stream.Position{})
 	r := s.Receive(stream.Position{})
 	queue, table := newWriter(s, stream.Queue), newWriter(s, stream.Table)
@@ -526,6 +561,7 @@ type small struct {
 func (s small) GetDiskUsage(string) (vfs.DiskUsage, error) { return s.usage, nil }
 
 func TestASpoolThatCannotBeWrittenIsDropped(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	failing := func(ops ...string) func(*disktest.FS) vfs.FS {
 		return func(fs *disktest.FS) vfs.FS {
@@ -557,6 +593,7 @@ func TestASpoolThatCannotBeWrittenIsDropped(t *testing.T) {
 
 // A receiver that is behind what the stream has begins with a gap.
 func TestAReceiverThatIsTooFarBehindHasAGap(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	begin := stream.Position{Queue: stream.Place{Log: 5, Offset: 5}, Table: stream.Place{Log: 6, Offset: 6}}
 	s := open(t, config(mem), begin)
@@ -571,6 +608,7 @@ func TestAReceiverThatIsTooFarBehindHasAGap(t *testing.T) {
 
 // Rests of logs that do not fit into memory go to the spool at a start.
 func TestAddedFramesGoToTheSpool(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewMem()
 	s := open(t, config(mem), stream.Position{})
 	r := s.Receive(stream.Position{})
@@ -594,6 +632,7 @@ func TestAddedFramesGoToTheSpool(t *testing.T) {
 // A receiver of Ahead gets frames before any sync, and wakes for the safe point. The frames stay until
 // Done, although the receiver has read behind the safe point.
 func TestAheadReceivesUnsafeFrames(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, config(vfs.NewMem()), stream.Position{})
 		r := s.Hold()

@@ -101,6 +101,7 @@ func numbered(n int) (keys []string) {
 // A key becomes hot when the table refuses 25 units of large work or 100 units of any work to the
 // key within two seconds. A key with fewer refused units is not hot.
 func TestAKeyIsHotAfterManyRefusals(t *testing.T) {
+	t.Parallel()
 	for u, units := range map[throttle.Urgency]int{
 		throttle.API: 100, throttle.Posts: 100, throttle.Chunks: 25, throttle.Backfills: 25,
 	} {
@@ -127,6 +128,7 @@ func TestAKeyIsHotAfterManyRefusals(t *testing.T) {
 
 // Only large work whose writes all go to one hot key waits for that key.
 func TestOnlyLargeWorkOfAHotKeyWaits(t *testing.T) {
+	t.Parallel()
 	ops := func(pk string) (ops []table.TransactOp) {
 		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: table.Key{PK: "mark", SK: "m"}}})
 		for i := range table.MaxTransact - 1 {
@@ -174,6 +176,7 @@ func TestOnlyLargeWorkOfAHotKeyWaits(t *testing.T) {
 
 // A condition that did not hold costs units as well.
 func TestAFailedConditionTakesUnitsOfAHotKey(t *testing.T) {
+	t.Parallel()
 	virtually(t, func(p *bubble) {
 		p.refuse(throttle.Backfills, 30, "hot")
 		store := p.Store(&sink{err: &table.ConditionError{Units: table.Units{Write: 20}}}, throttle.Backfills)
@@ -188,6 +191,7 @@ func TestAFailedConditionTakesUnitsOfAHotKey(t *testing.T) {
 
 // Chunks that write to a hot key go before backfills that write to the same key.
 func TestOfLargeWorkOnAHotKeyChunksGoFirst(t *testing.T) {
+	t.Parallel()
 	virtually(t, func(p *bubble) {
 		p.refuse(throttle.Backfills, 30, "hot")
 		var order []throttle.Urgency
@@ -212,6 +216,7 @@ func TestOfLargeWorkOnAHotKeyChunksGoFirst(t *testing.T) {
 // The reasons of a cancelled transaction name the refused keys, and each operation counts as two
 // units.
 func TestRefusalsOfTransactionsCountForTheKeysOfTheirReasons(t *testing.T) {
+	t.Parallel()
 	virtually(t, func(p *bubble) {
 		cancelled := &table.CancelledError{Reasons: make([]table.CancelledOp, 13)}
 		in := table.TransactInput{Ops: make([]table.TransactOp, 13)}
@@ -233,6 +238,7 @@ func TestRefusalsOfTransactionsCountForTheKeysOfTheirReasons(t *testing.T) {
 
 // A refused update counts its units once for each time that the update was sent.
 func TestARefusedUpdateCountsItsUnits(t *testing.T) {
+	t.Parallel()
 	virtually(t, func(p *bubble) {
 		store := p.Store(&sink{update: 20, refused: []string{"posts"}}, throttle.Backfills)
 		for _, want := range []int{0, 1} {
@@ -246,6 +252,7 @@ func TestARefusedUpdateCountsItsUnits(t *testing.T) {
 // The refusals of a hot key lower the common limit only while the table refuses other keys, too, or
 // gets no work for other keys.
 func TestAHotKeyLowersTheLimitOfAllOnlyWithOthers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		others func(p *bubble)
 		lower  bool
@@ -280,6 +287,7 @@ func TestAHotKeyLowersTheLimitOfAllOnlyWithOthers(t *testing.T) {
 
 // At most 512 refused keys are remembered. The refusals of all further keys count for the table.
 func TestHotKeysAreBounded(t *testing.T) {
+	t.Parallel()
 	virtually(t, func(p *bubble) {
 		p.refuse(throttle.Backfills, 25, numbered(2000)...)
 		assert.Equal(p, 512, p.Throttle.HotKeys())
@@ -293,6 +301,7 @@ func TestHotKeysAreBounded(t *testing.T) {
 // Flips of one reader, removals and renames of an author fill one partition. Chunks to other
 // partitions are written as fast as without this work (I8).
 func TestOneHotPartitionSlowsNoOtherWork(t *testing.T) {
+	t.Parallel()
 	const seconds, workers = 20, 8
 	hot := table.Key{PK: "hot", SK: "s"}
 	removal := make([]table.TransactOp, table.MaxTransact)

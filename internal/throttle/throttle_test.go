@@ -31,6 +31,7 @@ type offered struct {
 // The least urgent kind slows down first, the API last. When the table is large again,
 // everything that was due is written.
 func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
+	t.Parallel()
 	kinds := []offered{
 		{throttle.API, 25, 1, 8}, {throttle.Posts, 50, 10, 4}, {throttle.Chunks, 75, 25, 4}, {throttle.Backfills, 100, 1, 4},
 	}
@@ -133,6 +134,7 @@ func overload(t *testing.T, shares *throttle.Shares) {
 // A write that is not sent within two minutes fails. So no write follows from much older reads, and
 // no write blocks a worker for longer.
 func TestAWriteThatWaitsTooLongFails(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var shares throttle.Shares
 		overload(t, &shares)
@@ -169,6 +171,7 @@ func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 
 // The first limit begins when 50 units of any work and a tenth of all units are refused.
 func TestFewRefusalsAreNoShortageOfTheTable(t *testing.T) {
+	t.Parallel()
 	for u := range throttle.Backfills + 1 {
 		virtually(t, func(p *bubble) {
 			p.refuse(u, 1, numbered(49)...)
@@ -195,6 +198,7 @@ func TestFewRefusalsAreNoShortageOfTheTable(t *testing.T) {
 
 // The first limit is 0.7 of the recent maximum of units written in a second.
 func TestTheFirstLimitFollowsThePeakOfTheLastMinute(t *testing.T) {
+	t.Parallel()
 	virtually(t, func(p *bubble) {
 		p.take(throttle.Chunks, entriesOf("a", 20_000))
 		<-time.After(time.Second)
@@ -207,6 +211,7 @@ func TestTheFirstLimitFollowsThePeakOfTheLastMinute(t *testing.T) {
 
 // After a shortage, rare refusals of a table that accepts all other writes do not keep the limit low.
 func TestRareRefusalsDoNotLowerALimit(t *testing.T) {
+	t.Parallel()
 	virtually(t, func(p *bubble) {
 		overload(p.T, &p.Shares)
 		for range 10 {
@@ -225,6 +230,7 @@ func TestRareRefusalsDoNotLowerALimit(t *testing.T) {
 // The limits of the processes find that capacity, and no write fails. A failed message would write
 // all its entries again, and such repetitions would use up a small table.
 func TestASmallTableIsUsedOnlyOnce(t *testing.T) {
+	t.Parallel()
 	for rate, posts := range map[float64]int{5: 5, 20: 20} {
 		synctest.Test(t, func(t *testing.T) {
 			memory := tabletest.NewMemory()
@@ -275,6 +281,7 @@ func (c *counter) Put(_ context.Context, in table.PutInput) (table.WriteResult, 
 // A burst of refusals leaves a limit of thousands of units a second. Many small writes use the
 // whole limit, although the oldest write goes first.
 func TestManySmallWritesUseTheLimit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var counted counter
 		var shares throttle.Shares

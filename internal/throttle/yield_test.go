@@ -59,6 +59,7 @@ func entries(n int) []table.BatchWrite {
 // part. A second after the last ordinary post, chunks and backfills write whole batches again.
 // Posts, the API and single writes never rest, and without Rest no work rests (I8).
 func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const write = 2 * time.Millisecond
 		store := &slow{Store: tabletest.NewMemory(), write: write}
@@ -105,6 +106,7 @@ func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 // however many workers write. A second after the last ordinary post the bound ends, and it never
 // holds for other work (I8).
 func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const write, workers = 5 * time.Millisecond, 32
 		store := &slow{Store: tabletest.NewMemory(), write: write}
@@ -147,6 +149,7 @@ func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
 
 // A batch waits for its turn no longer than other writes do, and stops waiting once its worker stops.
 func TestABatchThatWaitsTooLongForItsTurnFails(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shares := throttle.Shares{Yield: throttle.Yield{AtOnce: 1}}
 		stuck := shares.Store(&slow{Store: tabletest.NewMemory(), write: time.Hour}, throttle.Chunks)
@@ -177,6 +180,7 @@ func TestABatchThatWaitsTooLongForItsTurnFails(t *testing.T) {
 // The time that a batch waits for its turn counts as time that it waits for its units: its
 // worker's reads must not be older than two minutes when it is sent (I2).
 func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shares := throttle.Shares{Yield: throttle.Yield{AtOnce: 1}}
 		posts := shares.Store(tabletest.NewMemory(), throttle.Posts)
@@ -220,6 +224,7 @@ func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
 // A rest after a slow write is bounded, and the end of the caller ends the rest. The write has
 // taken effect before the rest.
 func TestARestIsBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: tabletest.NewMemory(), write: 100 * time.Millisecond}
 		shares := throttle.Shares{Yield: throttle.Yield{Rest: true}}
@@ -242,6 +247,7 @@ func TestARestIsBounded(t *testing.T) {
 
 // A batch that is written in parts fails if a key is in two parts.
 func TestABatchInPartsIsValidatedAsAWhole(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: tabletest.NewMemory()}
 		shares := throttle.Shares{Yield: throttle.Yield{Rest: true}}

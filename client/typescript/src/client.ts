@@ -1,13 +1,14 @@
 import { live, type LiveEvent } from './live.js';
-import { isHarmless, isUnanswered, NoAnswer, Problem, problemOf } from './problem.js';
-import type { Answer, Args, Item, Listed, Method, Path } from './types.js';
-import { any, backoff, sleep } from './wait.js';
+import { bodyOf, foreign, isHarmless, isUnanswered, mediaOf, NoAnswer, Problem, refusalOf, textOf } from './answer.js';
+import { bodiless, type Answer, type Args, type Item, type Listed, type Method, type Path } from './types.js';
+import { backoff, joined, sleep } from './wait.js';
 
 export interface Options {
   // baseUrl is the address of the API, such as https://api.example. "" is the page's own origin.
   baseUrl: string;
   // token is the bearer token, or a function that returns the token. The client calls the function for
-  // each request, so the function should cache the token. Omit token if your own backend adds the token.
+  // each request, so the function should cache the token. If the function fails, the call sends nothing and
+  // fails at once with the function's error. Omit token if your own backend adds the token.
   token?: string | (() => string | Promise<string>);
   // others are the addresses of the other machines of a pair. Behind a balancer there are none.
   others?: string[];
@@ -37,7 +38,9 @@ interface Request {
 //
 //   await fanfare.put('/v1/posts/{id}/like', { path: { id } })
 //
-// A call fails with a Problem, with NoAnswer, or with the reason of an aborted signal. The client repeats a call
+// A call fails with a Problem, with NoAnswer, or with the reason of an aborted signal. Only an answer of the
+// service decides: a page of a proxy, whatever its status, is no answer. A call that sends nothing fails at once:
+// with the error of the token function, or with a TypeError for a bad value. The client repeats a call
 // only if a retry is harmless: GET, PUT and DELETE are idempotent, POST /v1/posts has an Idempotency-Key, and a
 // call with the answer 429, or with the answer of a standby, had no effect. The client sends other calls once.
 // After a call without an answer the next attempt goes to the next machine.
@@ -78,6 +81,7 @@ export class Fanfare {
     const of = (params ?? {}) as Request;
     for (let cursor: string | undefined; ; ) {
       const page = await this.#call<{ items: Item<P>[]; next_cursor?: string }>('get', path, { ...of, query: { ...of.query, cursor } });
+      if (!Array.isArray(page.items)) throw new NoAnswer('the answer is not a list');
       yield* page.items;
       cursor = page.next_cursor;
       if (!cursor) return; // an empty page may have a next page
@@ -86,34 +90,63 @@ export class Fanfare {
 
   // live iterates over the events of the home, until signal is aborted or the loop ends. last is a place
   // or a post after which the iteration begins; without last it begins now. live opens a new connection
-  // after each break, and fails only if the service refuses the stream.
+  // after each break, and fails only if the service refuses the stream, or if a request cannot be sent: the token
+  // function fails, or last is damaged.
   live({ last, signal }: { last?: string; signal?: AbortSignal } = {}): AsyncGenerator<LiveEvent, void, void> {
-    const ended = any(signal, this.#options.signal);
-    return live((place, quiet) => this.#send('get', '/v1/home/stream', { signal: any(ended, quiet) }, {
-      Accept: 'text/event-stream, application/problem+json', ...(place && { 'Last-Event-ID': place }),
-    }), ended, last, this.#machines.length);
+    const connect = async (place: string) => {
+      const request = await this.#request('get', '/v1/home/stream', {}, {
+        Accept: 'text/event-stream, application/problem+json', ...(place && { 'Last-Event-ID': place }),
+      });
+      return async (quiet: AbortSignal) => {
+        const response = await this.#send(request, quiet);
+        if (response.status === 200 && mediaOf(response) === 'text/event-stream') return response;
+        this.#leave(request.at);
+        throw foreign(response, await textOf(response), 'an event stream');
+      };
+    };
+    return live(connect, [signal, this.#options.signal], last, this.#machines.length);
   }
 
   async #call<T>(method: Method, path: string, params: Request = {}): Promise<T> {
     const keyed = method === 'post' && path === '/v1/posts' ? { ...params, key: params.key ?? newKey() } : params;
-    const signal = any(params.signal, this.#options.signal);
     let unanswered = false;
     const tries = { attempt: 1, began: Date.now(), asked: 0 };
     for (; ; tries.attempt++) {
+      const ended = joined(params.signal, this.#options.signal);
       try {
-        const response = await this.#send(method, path, { ...keyed, signal: any(signal, AbortSignal.timeout(longest)) });
-        const text = await response.text();
-        return (text ? JSON.parse(text) : undefined) as T;
-      } catch (thrown) {
-        signal.throwIfAborted();
-        const error = thrown instanceof Problem || thrown instanceof SyntaxError ? thrown : new NoAnswer('no answer', { cause: thrown });
+        ended.signal.throwIfAborted();
+        const request = await this.#request(method, path, keyed);
+        const { error, body } = await this.#attempt<T>(request, path in bodiless[method], ended.signal);
+        if (!error) return body as T;
+        ended.signal.throwIfAborted();
         // An earlier attempt has deleted the object, and its answer was lost.
-        if (unanswered && method === 'delete' && error instanceof Problem && error.status === 404) return undefined as T;
+        if (unanswered && method === 'delete' && error instanceof Problem && error.status === 404 && error.ofService) return undefined as T;
         unanswered ||= isUnanswered(error) && !isHarmless(error);
         const wait = this.#wait(error, tries, ['get', 'put', 'delete'].includes(method) || keyed.key !== undefined);
         if (wait === undefined) throw error;
-        await sleep(wait, signal);
+        await sleep(wait, ended.signal);
+      } finally {
+        ended.release();
       }
+    }
+  }
+
+  // #attempt sends a request once. It returns the body of the service's answer, or the error of the attempt.
+  async #attempt<T>(request: Sent, empty: boolean, ended: AbortSignal): Promise<{ error?: Problem | NoAnswer; body?: T }> {
+    const limit = joined(ended), timer = setTimeout(() => limit.abort(new NoAnswer(`no answer within ${longest} ms`)), longest);
+    try {
+      const response = await this.#send(request, limit.signal);
+      try {
+        return { body: bodyOf(response, await textOf(response), empty) as T };
+      } catch (error) {
+        if (!ended.aborted) this.#leave(request.at);
+        throw error;
+      }
+    } catch (error) {
+      return { error: error instanceof Problem || error instanceof NoAnswer ? error : new NoAnswer('no answer', { cause: error }) };
+    } finally {
+      clearTimeout(timer);
+      limit.release();
     }
   }
 
@@ -136,14 +169,14 @@ export class Fanfare {
     if (this.#now === at) this.#now = (at + 1) % this.#machines.length;
   }
 
-  async #send(method: Method, path: string, { path: parts, query, body, key, signal }: Request, headers: Record<string, string> = {}): Promise<Response> {
+  // #request returns a request for the next machine. Its errors are the caller's: nothing was sent.
+  async #request(method: Method, path: string, { path: parts, query, body, key }: Request, headers: Record<string, string> = {}): Promise<Sent> {
     const { token } = this.#options;
+    const target = filled(path, parts) + queryOf(query);
     const bearer = typeof token === 'function' ? await token() : token;
-    const at = this.#now;
-    const response = await this.#fetch(this.#machines[at] + filled(path, parts) + queryOf(query), {
+    const init = {
       method: method.toUpperCase(), // fetch sends "patch" unchanged, and servers know only PATCH
-      redirect: 'error', // the API never redirects, and no other host may get the token
-      signal: signal ?? null,
+      redirect: 'manual' as const, // the API never redirects, and no other host may get the token
       headers: {
         ...(bearer && { Authorization: `Bearer ${bearer}` }),
         ...(body !== undefined && { 'Content-Type': 'application/json' }),
@@ -151,21 +184,53 @@ export class Fanfare {
         ...headers,
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
-    }).catch((error: unknown) => {
-      const reason: unknown = signal?.reason; // an aborted call is no sign of a machine that is down
-      if (!signal?.aborted || reason instanceof NoAnswer || (reason as Error).name === 'TimeoutError') this.#leave(at);
+    };
+    checkHeaders(init.headers);
+    const at = this.#now;
+    return { at, url: this.#machines[at] + target, init };
+  }
+
+  // #send returns the successful answer of a request, which may still be a proxy's. Any other answer is an error.
+  async #send({ at, url, init }: Sent, signal: AbortSignal): Promise<Response> {
+    try {
+      const response = await this.#fetch(url, { ...init, signal });
+      if (response.ok) return response;
+      throw await refusalOf(response);
+    } catch (error) {
+      const reason: unknown = signal.reason; // an aborted call is no sign of a machine that is down
+      if (signal.aborted ? reason instanceof NoAnswer : !(error instanceof Problem) || isUnanswered(error)) this.#leave(at);
       throw error;
-    });
-    if (response.ok) return response;
-    const problem = await problemOf(response);
-    if (isUnanswered(problem)) this.#leave(at);
-    throw problem;
+    }
   }
 }
 
+// Sent is a request for the machine at.
+interface Sent {
+  at: number;
+  url: string;
+  init: RequestInit & { headers: Record<string, string> };
+}
+
+// stray matches a path with an empty or a dot segment, such as the id "..", also if it is encoded once more.
+// Servers and proxies resolve dots, so they would send the call to another path.
+const stray = /(^|\/|%(25)*(2f|5c))(\.|%(25)*2e){0,2}($|\/|%(25)*(2f|5c))/i;
+
 function filled(path: string, parts: object = {}): string {
-  const values = new Map(Object.entries(parts));
-  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values.get(name))));
+  const values = new Map<string, unknown>(Object.entries(parts));
+  const target = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values.get(name) ?? '')));
+  if (stray.test(target.slice(1))) throw new TypeError(`the path ${target} has an id that is missing, empty, "." or "..": check the ids in ${path}`);
+  return target;
+}
+
+// checkHeaders fails if fetch would refuse a value. The error has no value, because a value may be a token.
+function checkHeaders(headers: Record<string, string>) {
+  for (const [name, value] of Object.entries(headers)) {
+    try {
+      new Headers({ [name]: value });
+    } catch {
+      throw new TypeError(`the value of ${name} has characters that no header may have: is the value damaged?`);
+    }
+  }
 }
 
 function queryOf(query: object = {}): string {

@@ -1,6 +1,7 @@
-import { NoAnswer, Problem } from './problem.js';
+import { isRefusal, NoAnswer, objectOf, Problem } from './answer.js';
+import { blocks, type Block } from './events.js';
 import type { Schemas } from './types.js';
-import { backoff, sleep } from './wait.js';
+import { backoff, joined, sleep, type Joined } from './wait.js';
 
 // LikesChange has the counts of one of the newest 20 posts. reactions has the counts of all kinds, if
 // kinds other than like are configured.
@@ -19,47 +20,57 @@ export type LiveEvent =
   | { event: 'likes'; likes: LikesChange; place: string }
   | { event: 'notifications'; unread: number; place: string };
 
-type Connect = (place: string, quiet: AbortSignal) => Promise<Response>;
+// Connect prepares a request for the events after place, and returns a function that sends the request. An error of
+// Connect means that no request can be sent.
+type Connect = (place: string) => Promise<(quiet: AbortSignal) => Promise<Response>>;
 
 // silence is the time without a sign of life after which a stream counts as dead. The service sends a
 // sign of life every 15 seconds.
 const silence = 40_000;
 
-// mostLate is longer than the time for which an API process shares an old list with new streams, and
-// maxEvent bounds the size of an event.
-const mostLate = 10_000, maxEvent = 1 << 20;
+// mostLate is longer than the time for which an API process shares an old list with new streams. A connection
+// that lasted for stable ends the series of failures: a shorter connection may be a proxy that cuts every answer.
+const mostLate = 10_000, stable = 5_000;
 
 // live asks all machines before a wait.
-export async function* live(connect: Connect, ended: AbortSignal, last: string | undefined, machines: number): AsyncGenerator<LiveEvent, void, void> {
-  const resume = new Resume(last ?? '');
-  for (let failures = 0, wait = 0; !ended.aborted; ) {
-    const quiet = new AbortController();
-    try {
-      const response = await awake(quiet, connect(resume.place, quiet.signal));
-      resume.opened();
-      yield { event: 'open' };
-      for await (const block of blocks(response, quiet)) {
-        failures = 0;
-        const event = resume.take(block);
-        if (event) yield event;
+export async function* live(connect: Connect, ends: (AbortSignal | undefined)[], last: string | undefined, machines: number): AsyncGenerator<LiveEvent, void, void> {
+  const resume = new Resume(last ?? ''), ended = joined(...ends);
+  try {
+    for (let failures = 0, wait = 0; !ended.signal.aborted; ) {
+      const send = await connect(resume.place).catch((error: unknown) => {
+        if (!ended.signal.aborted) throw error;
+      });
+      if (!send) return;
+      const quiet = joined(ended.signal);
+      let opened = Infinity;
+      try {
+        const response = await awake(quiet, send(quiet.signal));
+        opened = Date.now();
+        resume.opened();
+        yield { event: 'open' };
+        for await (const block of blocks(response, read => awake(quiet, read))) {
+          const event = resume.take(block);
+          if (event) yield event;
+        }
+        throw new NoAnswer('the stream ended');
+      } catch (error) {
+        if (ended.signal.aborted) return;
+        if (isRefusal(error)) throw error;
+        if (error instanceof Problem) wait = Math.max(wait, error.retryAfter * 1000);
+        yield { event: 'interrupted', error };
+      } finally {
+        quiet.abort(); // also if the caller ends the loop
+        quiet.release();
       }
-      throw new NoAnswer('the stream ended');
-    } catch (error) {
-      if (ended.aborted) return;
-      if (error instanceof Problem && ![429, 502, 503, 504].includes(error.status)) throw error;
-      if (error instanceof Problem) wait = Math.max(wait, error.retryAfter * 1000);
-      yield { event: 'interrupted', error };
-    } finally {
-      quiet.abort(); // also if the caller ends the loop
+      if (Date.now() - opened >= stable) failures = 0;
+      if (++failures % machines) continue;
+      await sleep(Math.max(wait, backoff(failures)), ended.signal).catch(() => {});
+      wait = 0;
     }
-    if (++failures % machines) continue;
-    await sleep(Math.max(wait, backoff(failures)), ended).catch(() => {});
-    wait = 0;
+  } finally {
+    ended.release();
   }
 }
-
-// Block has the fields of the lines up to an empty line.
-type Block = Map<string, string>;
 
 // Resume is the state of live between two connections.
 class Resume {
@@ -95,41 +106,26 @@ class Resume {
         }
         this.#since.add(id);
         this.place ||= id;
-        return { event: 'entry', item: JSON.parse(data), place: this.place };
+        return { event: 'entry', item: decoded(data), place: this.place };
       case 'likes':
-        return { event: 'likes', likes: JSON.parse(data), place: this.place };
+        return { event: 'likes', likes: decoded(data), place: this.place };
       case 'notifications':
-        return { event: 'notifications', unread: JSON.parse(data).unread, place: this.place };
+        return { event: 'notifications', unread: decoded<{ unread: number }>(data).unread, place: this.place };
       default:
         return undefined; // a newer service may send other events
     }
   }
 }
 
-async function* blocks(response: Response, quiet: AbortController): AsyncGenerator<Block, void, void> {
-  const reader = response.body!.getReader(), decoder = new TextDecoder();
-  for (let rest = ''; ; ) {
-    const { done, value } = await awake(quiet, reader.read());
-    if (done) return;
-    const parts = (rest + decoder.decode(value, { stream: true })).split('\n\n');
-    rest = parts.pop()!;
-    if (rest.length > maxEvent) throw new NoAnswer(`an event is larger than ${maxEvent} characters`);
-    yield* parts.map(fields);
-  }
-}
-
-function fields(part: string): Block {
-  const block: Block = new Map();
-  for (const line of part.split('\n')) {
-    const colon = line.indexOf(':');
-    if (colon > 0) block.set(line.slice(0, colon), line.slice(colon + 1).replace(/^ /, ''));
-  }
-  return block;
+function decoded<T>(data: string): T {
+  const value = objectOf(data);
+  if (!value) throw new NoAnswer('an event of the stream is damaged');
+  return value as T;
 }
 
 // awake waits for a sign of life, for silence at most. The time in which the caller handles an event does
 // not count.
-async function awake<T>(quiet: AbortController, sign: Promise<T>): Promise<T> {
+async function awake<T>(quiet: Joined, sign: Promise<T>): Promise<T> {
   const timer = setTimeout(() => quiet.abort(new NoAnswer('the stream is silent')), silence);
   try {
     return await sign;

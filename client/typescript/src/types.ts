@@ -6,8 +6,9 @@ export type Schemas = components['schemas'];
 
 export type Method = 'get' | 'put' | 'post' | 'patch' | 'delete';
 
-// Path is the type of the paths with the method M.
-export type Path<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, object> ? P : never }[keyof paths];
+// Path is the type of the paths with the method M. The stream and the export of a user are not JSON, so no method
+// returns them.
+export type Path<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, { responses: infer R }> ? (R extends { 200: { content: infer C } } ? ('application/json' extends keyof C ? P : never) : P) : never }[keyof paths];
 
 type Operation<M extends Method, P extends Path<M>> = paths[P] extends Record<M, infer O> ? O : never;
 
@@ -38,3 +39,21 @@ export type Item<P extends Path<'get'>> = Answer<'get', P> extends { items: (inf
 
 // Listed is the type of the paths with a paged list.
 export type Listed = { [P in Path<'get'>]: Has<Part<Operation<'get', P>, 'query'>, 'cursor'> extends true ? P : never }[Path<'get'>];
+
+type Bodiless<M extends Method> = { [P in Path<M>]: [Answer<M, P>] extends [undefined] ? P : never }[Path<M>];
+
+// bodiless has the calls whose successful answer is empty. The compiler compares it with the API's document.
+export const bodiless: { readonly [M in Method]: Readonly<Record<Bodiless<M>, true>> } = {
+  get: {},
+  put: {
+    '/v1/me/blocks/{id}': true, '/v1/me/bookmarks/{id}': true, '/v1/me/following/{id}': true, '/v1/me/mutes/{id}': true,
+    '/v1/posts/{id}/like': true, '/v1/posts/{id}/reactions/{kind}': true,
+  },
+  post: { '/v1/dev/away': true },
+  patch: {},
+  delete: {
+    '/v1/me': true, '/v1/me/blocks/{id}': true, '/v1/me/bookmarks/{id}': true, '/v1/me/following/{id}': true, '/v1/me/markers/{name}': true,
+    '/v1/me/mutes/{id}': true, '/v1/posts/{id}': true, '/v1/posts/{id}/comments/{comment}': true, '/v1/posts/{id}/like': true,
+    '/v1/posts/{id}/reactions/{kind}': true,
+  },
+};

@@ -41,7 +41,7 @@ test('a comment is repeated only if it had no effect', async () => {
 });
 
 test('an answer that is cut is asked for again with the same key', async () => {
-  const cut = () => new Response(new ReadableStream({ start: to => to.error(new TypeError('cut')) }));
+  const cut = () => new Response(new ReadableStream({ start: to => to.error(new TypeError('cut')) }), { headers: { 'Content-Type': 'application/json' } });
   let lost = false;
   const { asked, fanfare } = pair(host => {
     if (host === 'two') return Response.json({ id: 'p' });
@@ -70,7 +70,7 @@ test('a call waits for the end of a failover', async () => {
 
 test('a stream continues at the new primary: each post comes once', async () => {
   let lost = false;
-  const stream = (...blocks: string[]) => new Response(blocks.join(''));
+  const stream = (...blocks: string[]) => new Response(blocks.join(''), { headers: { 'Content-Type': 'text/event-stream' } });
   const { asked, fanfare } = pair((host, headers) => {
     if (host === 'one') {
       if (lost) return problem(503);

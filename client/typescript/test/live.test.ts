@@ -75,7 +75,7 @@ function streamed(signal: AbortSignal, ...blocks: (string | number)[]): Response
         else to.enqueue(new TextEncoder().encode(block));
       }
     },
-  }));
+  }), { headers: { 'Content-Type': 'text/event-stream' } });
 }
 
 test('a silent stream is opened again, behind the last place', async () => {

@@ -51,11 +51,14 @@ test('a Retry-After of more than a minute is left to the caller', async () => {
 
 test('a deletion whose answer was lost has had its effect', async () => {
   const gone = () => new Fanfare({ baseUrl: '', fetch: fake.fetch }).delete('/v1/posts/{id}', { path: { id: 'x' } });
-  let fake = answers(null, problem(404));
+  const nothing = () => new Response('{"type":"not-found"}', { status: 404, headers: { 'Content-Type': 'application/problem+json' } });
+  let fake = answers(null, nothing());
   await inVirtualTime(gone);
   assert.equal(fake.requests.length, 2);
-  fake = answers(problem(404));
+  fake = answers(nothing());
   await assert.rejects(gone(), (error: Problem) => error.status === 404);
+  fake = answers(null, new Response('<html>', { status: 404 })); // a proxy's page
+  await inVirtualTime(() => assert.rejects(gone(), (error: Problem) => error.status === 404));
 });
 
 test('an aborted call fails with the reason of its signal', async () => {

@@ -36,8 +36,8 @@ export async function next<K extends LiveEvent['event']>(stream: AsyncGenerator<
 }
 
 // inVirtualTime runs act, whose timers fire without waiting. It returns the result of act, and the
-// milliseconds that passed.
-export async function inVirtualTime<T>(act: () => Promise<T>): Promise<[T, number]> {
+// milliseconds that passed. No time passes while busy returns true.
+export async function inVirtualTime<T>(act: () => Promise<T>, busy = () => false): Promise<[T, number]> {
   mock.timers.enable({ apis: ['setTimeout', 'Date'] });
   try {
     let ended = false;
@@ -45,7 +45,7 @@ export async function inVirtualTime<T>(act: () => Promise<T>): Promise<[T, numbe
     result.catch(() => {});
     while (!ended) {
       await new Promise(done => setImmediate(done));
-      if (!ended) mock.timers.tick(50);
+      if (!ended && !busy()) mock.timers.tick(50);
     }
     return [await result, Date.now()];
   } finally {

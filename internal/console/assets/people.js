@@ -98,8 +98,9 @@ function notification(n) {
 }
 
 // notifications returns the items of the bell's list. The reader sees the top of the first page, so its
-// items are read from then on.
+// items are read from then on. The bell may count notifications that the list hides, and these are read, too.
 export function notifications(page) {
-  if (page.unread > 0) call("PUT", "/v1/me/notifications/read", { read_to: page.read_to }).then(answer => bell(answer.unread), () => {});
+  const first = page.unread !== undefined;
+  if (first && (page.unread > 0 || document.querySelector("#bell .badge"))) call("PUT", "/v1/me/notifications/read", { read_to: page.read_to }).then(answer => bell(answer.unread), () => {});
   return page.items.map(notification).join("");
 }

@@ -206,7 +206,7 @@ func EachDamage(t *testing.T, fs vfs.FS, dir string, check func(vfs.FS, Damage) 
 			if _, err := vfs.Clone(fs, copied, dir, dir); err != nil {
 				t.Fatal(err)
 			}
-			writeAll(t, copied, path, data)
+			Write(t, copied, path, data)
 			outcomes[check(copied, Damage{name, at, size, cut})]++
 		}
 		for i := range min(places, len(data)) {
@@ -223,19 +223,31 @@ func EachDamage(t *testing.T, fs vfs.FS, dir string, check func(vfs.FS, Damage) 
 	}
 }
 
+// Read returns the content of a file.
+func Read(fs vfs.FS, path string) ([]byte, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, f.Close())
+}
+
 func readAll(t *testing.T, fs vfs.FS, path string) []byte {
 	t.Helper()
-	f, err := fs.Open(path)
+	data, err := Read(fs, path)
 	require.NoError(t, err)
-	data, err := io.ReadAll(f)
-	require.NoError(t, errors.Join(err, f.Close()))
 	return data
 }
 
-func writeAll(t *testing.T, fs vfs.FS, path string, data []byte) {
+// Write writes a file, which outlives a power cut.
+func Write(t *testing.T, fs vfs.FS, path string, data []byte) {
 	t.Helper()
 	f, err := fs.Create(path, "test")
 	require.NoError(t, err)
-	_, err = f.Write(data)
+	_, err = f.Write(slices.Clone(data)) // with the tag invariants a vfs.MemFS changes the bytes that it gets
 	require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
+	dir, err := fs.OpenDir(fs.PathDir(path))
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(dir.Sync(), dir.Close()))
 }

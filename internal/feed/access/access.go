@@ -45,8 +45,11 @@ type Config struct {
 	// Lifetimes are the times for which homes show posts, by the times of the posts' ids.
 	Lifetimes *lifetime.View
 	// LikeWindow is the window of the like aggregators. Reads share like counts for half of LikeWindow,
-	// and authors' names for a minute. If LikeWindow is 0, reads share nothing.
+	// and authors' names for KeptNames. If LikeWindow is 0, reads share nothing.
 	LikeWindow time.Duration
+	// KeptNames is the time for which a process shows an author's name after a read of the name. The default is a
+	// minute.
+	KeptNames time.Duration
 	// Reactions are the kinds of reaction, besides like, that reads show.
 	Reactions []string
 	// ActiveDays is the number of days ahead by which readers' edges are dated. 0 enrols no reader.
@@ -61,6 +64,9 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Store = table.MeasureContext(table.HideExpired(c.Store, func() time.Time { return c.Clock.Expired(c.Now()) }), addCost)
+	if c.KeptNames == 0 {
+		c.KeptNames = keptNames
+	}
 	if c.Jitter == nil {
 		c.Jitter = rand.Float64
 	}

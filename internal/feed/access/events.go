@@ -59,15 +59,5 @@ func (a *Access) PublishAs(ctx context.Context, topic string, e messages.Event, 
 
 // PublishPost publishes PostCreated for a post, so that workers deliver the post.
 func (a *Access) PublishPost(ctx context.Context, p schema.Post) error {
-	e := &messages.PostCreated{
-		PostID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, LikeShards: p.LikeShards,
-		PostKind: p.Kind, Mentions: p.Mentions,
-	}
-	if p.Data != "" {
-		e.Data = []byte(p.Data)
-	}
-	if !p.End.IsZero() {
-		e.ExpiresAt = &p.End
-	}
-	return a.Publish(ctx, queue.TopicPosts, e)
+	return a.Publish(ctx, queue.TopicPosts, &messages.PostCreated{PostID: p.ID, AuthorID: p.Author, Content: p.Content, LikeShards: p.LikeShards})
 }

@@ -28,12 +28,12 @@ func (a *Access) PostByID(ctx context.Context, post string) (schema.PostRef, err
 	return byID, fault.Wrap("table", err)
 }
 
-// LivingPost returns a post as PostByID does, but returns NotFound for a post that was deleted or has
-// ended.
+// LivingPost returns a post as PostByID does, but also returns NotFound, with the post, for a post that
+// was deleted or has ended.
 func (a *Access) LivingPost(ctx context.Context, post string) (schema.PostRef, error) {
 	byID, err := a.PostByID(ctx, post)
 	if err == nil && byID.Gone(a.Now()) {
-		return schema.PostRef{}, fault.NotFoundf("post %s %s", post, WhyGone(byID))
+		return byID, fault.NotFoundf("post %s %s", post, WhyGone(byID))
 	}
 	return byID, err
 }
@@ -78,9 +78,9 @@ func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after st
 	err = a.All(ctx,
 		func(ctx context.Context) error {
 			after, missing = a.profileAfter(ctx, user, fault.NoProfile)
-			return failure(missing)
+			return Failure(missing)
 		},
-		func(ctx context.Context) error { byID, gone = a.LivingPost(ctx, post); return failure(gone) },
+		func(ctx context.Context) error { byID, gone = a.LivingPost(ctx, post); return Failure(gone) },
 	)
 	if err != nil {
 		return "", schema.PostRef{}, err
@@ -91,8 +91,8 @@ func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after st
 	return after, byID, gone
 }
 
-// failure returns err if err is the failure of a read, and nil if err is the answer of a read.
-func failure(err error) error {
+// Failure returns err if err is the failure of a read, and nil if err is the answer of a read.
+func Failure(err error) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind != fault.Unavailable {
 		return nil
 	}
@@ -172,8 +172,13 @@ func (a *Access) RequireUser(ctx context.Context, user string) error {
 
 // RequireWriter returns ProfileMissing if user has no profile. Every writer needs a profile.
 func (a *Access) RequireWriter(ctx context.Context, user string) error {
-	_, err := a.profileAfter(ctx, user, fault.NoProfile)
+	_, err := a.WriterLife(ctx, user)
 	return err
+}
+
+// WriterLife returns an id above all ids of the former lives of a user. The user must have a profile.
+func (a *Access) WriterLife(ctx context.Context, user string) (after string, err error) {
+	return a.profileAfter(ctx, user, fault.NoProfile)
 }
 
 // Refuse returns the error for a write to another user's thing. A user without a profile gets the

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// KeptAuthors is the time for which a process shows an author's name after a read of the name.
-	KeptAuthors = time.Minute
+	// keptNames is the default of Config.KeptNames.
+	keptNames = time.Minute
 	// keptBlocks is the time for which a process remembers that an author has no blocks.
 	keptBlocks = 2 * time.Second
 	// maxRecent is the number of items that a process keeps. An item has about 300 bytes, and 9 KB at
@@ -62,7 +63,7 @@ func newRecentReads(a *Access) *Recent {
 			case key.SK == schema.SortHasBlocks:
 				return min(keptBlocks, a.LikeWindow)
 			case a.LikeWindow > 0:
-				return KeptAuthors
+				return a.KeptNames
 			}
 			return 0
 		},
@@ -95,6 +96,11 @@ func (a *Access) ShownReactions(count schema.LikeCount) map[string]int64 {
 		}
 	}
 	return shown
+}
+
+// ShowsReaction reports whether reads show reactions of a kind: like, and each configured kind.
+func (a *Access) ShowsReaction(kind string) bool {
+	return kind == schema.KindLike || slices.Contains(a.Reactions, kind)
 }
 
 // Get returns the items of distinct keys, from recent answers or from a read. For a key in ifKept, Get
@@ -205,7 +211,16 @@ func (r *Recent) fetch(ctx context.Context, keys []table.Key, items []*recentIte
 	}
 }
 
-// Keep replaces a kept item by the version that this process has just written.
+// Drop ends the answers for a key whose item this process has deleted, or may have deleted. A read in
+// progress is not kept.
+func (r *Recent) Drop(key table.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept.Remove(key)
+}
+
+// Keep replaces a kept item by the version that this process has just written. A read in progress is not
+// kept.
 func (r *Recent) Keep(it table.Item) {
 	done := make(chan struct{})
 	close(done)

@@ -37,9 +37,9 @@ type shared struct {
 	table map[table.Key]table.Item
 }
 
-func newShared(window time.Duration) *shared {
+func newShared(window, names time.Duration) *shared {
 	s := &shared{at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), table: map[table.Key]table.Item{}}
-	s.Recent = newRecentReads(&Access{Config: Config{Now: func() time.Time { return s.at }, LikeWindow: window}})
+	s.Recent = newRecentReads(&Access{Config: Config{Now: func() time.Time { return s.at }, LikeWindow: window, KeptNames: names}.withDefaults()})
 	for _, key := range []table.Key{schema.ProfileKey("ann"), schema.LikeCountKey("p"), schema.HasBlocksKey("ann")} {
 		s.table[key] = table.Item{Key: key}
 	}
@@ -71,19 +71,20 @@ func (s *shared) readsOf(t *testing.T, key table.Key) int {
 
 func TestSharedItemsLiveAsLongAsTheirKind(t *testing.T) {
 	for _, c := range []struct {
-		key         table.Key
-		window, age time.Duration
+		key                table.Key
+		window, names, age time.Duration
 	}{
-		{schema.ProfileKey("ann"), time.Second, time.Minute},
-		{schema.LikeCountKey("p"), time.Second, time.Second / 2},
-		{schema.LikeCountKey("p"), 10 * time.Second, 5 * time.Second},
-		{schema.HasBlocksKey("ann"), time.Second, time.Second},
-		{schema.HasBlocksKey("ann"), 10 * time.Second, 2 * time.Second},
-		{schema.ProfileKey("ann"), 0, 0},
-		{schema.LikeCountKey("p"), 0, 0},
-		{schema.HasBlocksKey("ann"), 0, 0},
+		{schema.ProfileKey("ann"), time.Second, 0, time.Minute},
+		{schema.ProfileKey("ann"), time.Second, 3 * time.Second, 3 * time.Second},
+		{schema.LikeCountKey("p"), time.Second, 0, time.Second / 2},
+		{schema.LikeCountKey("p"), 10 * time.Second, 0, 5 * time.Second},
+		{schema.HasBlocksKey("ann"), time.Second, 0, time.Second},
+		{schema.HasBlocksKey("ann"), 10 * time.Second, 0, 2 * time.Second},
+		{schema.ProfileKey("ann"), 0, 0, 0},
+		{schema.LikeCountKey("p"), 0, 0, 0},
+		{schema.HasBlocksKey("ann"), 0, 0, 0},
 	} {
-		s := newShared(c.window)
+		s := newShared(c.window, c.names)
 		assert.Equal(t, 1, s.readsOf(t, c.key))
 		if c.age > 0 {
 			s.at = s.at.Add(c.age - 1)
@@ -97,7 +98,7 @@ func TestSharedItemsLiveAsLongAsTheirKind(t *testing.T) {
 // A request may name a user who is about to make a profile, so the absence of a profile is not shared.
 // The absence of a like count is shared, because a new like count may be shown late.
 func TestTheAbsenceOfACountIsSharedAndThatOfAProfileIsNot(t *testing.T) {
-	s := newShared(time.Second)
+	s := newShared(time.Second, 0)
 	clear(s.table)
 	assert.Equal(t, 1, s.readsOf(t, schema.LikeCountKey("p")))
 	assert.Zero(t, s.readsOf(t, schema.LikeCountKey("p")))
@@ -110,7 +111,7 @@ func TestTheAbsenceOfACountIsSharedAndThatOfAProfileIsNot(t *testing.T) {
 func TestAReadThatFailsTakesNoWrittenItemAway(t *testing.T) {
 	down := errors.New("table down")
 	for _, meanwhile := range []bool{false, true} {
-		s := newShared(time.Second)
+		s := newShared(time.Second, 0)
 		key := schema.ProfileKey("ann")
 		works := s.read
 		s.read = func(context.Context, []table.Key) (map[table.Key]table.Item, error) {
@@ -131,7 +132,7 @@ func TestAReadThatFailsTakesNoWrittenItemAway(t *testing.T) {
 }
 
 func TestARequestThatEndsWaitsForNoSharedRead(t *testing.T) {
-	s := newShared(time.Second)
+	s := newShared(time.Second, 0)
 	key := schema.ProfileKey("ann")
 	works := s.read
 	s.read = func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {

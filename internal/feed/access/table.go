@@ -82,8 +82,11 @@ func (a *Access) TransactAs(ctx context.Context, in table.TransactInput) error {
 	}
 }
 
-// ConditionFailed reports whether one of a transaction's conditions failed.
+// ConditionFailed reports whether the condition of a write, or one of a transaction's conditions, failed.
 func ConditionFailed(err error) bool {
+	if _, failed := errors.AsType[*table.ConditionError](err); failed {
+		return true
+	}
 	cancelled, ok := errors.AsType[*table.CancelledError](err)
 	return ok && !cancelled.Retryable()
 }

@@ -67,7 +67,7 @@ func (w *world) users(names ...string) {
 func (w *world) post(author, text string) feed.Post {
 	w.t.Helper()
 	w.add(time.Millisecond)
-	p, err := w.CreatePost(w.t.Context(), author, feed.PostInput{Text: text})
+	p, err := w.CreatePost(w.t.Context(), author, feed.PostInput{Content: feed.Content{Text: text}})
 	require.NoError(w.t, err)
 	return p
 }

@@ -44,7 +44,14 @@ func (h *Homes) Explain(ctx context.Context, letters queue.DeadLetters, user, po
 			return nil, err
 		}
 	}
-	return out, h.findDead(ctx, letters, out)
+	if err := h.findDead(ctx, letters, out); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		e := &out[i]
+		e.InHome, e.At, e.Text = e.Reason.Shown(), e.At.UTC(), e.String()
+	}
+	return out, nil
 }
 
 // followeesPosts returns the newest posts of user's followees.
@@ -273,6 +280,7 @@ func (e *Explanation) stopAt(event messages.Event, letter queue.DeadLetter) {
 		}
 	}
 	if e.Reason == ReasonQueued && e.Post == post && (e.Author == "" || e.Author == author) {
-		e.Reason, e.Author, e.At, e.Letter = ReasonDeadLetter, author, letter.FailedAt, letter
+		e.Reason, e.Author, e.At = ReasonDeadLetter, author, letter.FailedAt
+		e.DeadLetter, e.Topic, e.died = letter.ID, letter.Topic, letter.Reason
 	}
 }

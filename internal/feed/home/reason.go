@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"fanfare/internal/feed/delivery"
-	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 )
 
@@ -65,20 +64,29 @@ func (r Reason) Shown() bool {
 	return slices.Contains([]Reason{ReasonOwn, ReasonPushed, ReasonCopied, ReasonMerged, ReasonPulled, ReasonSkipped, ReasonReturned, ReasonByPull}, r)
 }
 
-// Explanation is the reason for one post in one home.
+// Explanation is the reason for one post in one home. Operators get it as JSON.
 type Explanation struct {
-	Post, Author, User string
-	Reason             Reason
+	Post   string `json:"post_id"`
+	Author string `json:"author_id"`
+	User   string `json:"-"`
+	// InHome reports whether the home shows the post.
+	InHome bool   `json:"in_home"`
+	Reason Reason `json:"reason"`
 	// Chunk is the number of the chunk of the post's delivery that contains the user. The first chunk has
 	// the number 1. Chunk is 0 if the chunk is not planned, or not among the first DeliveryPage chunks.
-	Chunk int
+	Chunk int `json:"chunk,omitempty"`
 	// At is the time of the reason, or zero. It is the time at which the chunk was done, the author was
 	// followed or unfollowed, the letter became dead, the post expired, the merging ends, or the user went
 	// away or returned.
-	At time.Time
-	// Letter is the dead letter of ReasonDeadLetter. TakenDown is the take-down of ReasonTakenDown.
-	Letter    queue.DeadLetter
-	TakenDown *schema.TakeDown
+	At time.Time `json:"at,omitzero"`
+	// DeadLetter is the id of the dead letter of ReasonDeadLetter, and Topic its topic.
+	DeadLetter string `json:"dead_letter,omitempty"`
+	Topic      string `json:"topic,omitempty"`
+	// Text is the reason as a sentence.
+	Text string `json:"text"`
+	// TakenDown is the take-down of ReasonTakenDown, and died the reason of the dead letter.
+	TakenDown *schema.TakeDown `json:"-"`
+	died      string
 	// link is the chunk with the number Chunk, nil if the chunk is not planned.
 	link *schema.Chunk
 }
@@ -131,7 +139,7 @@ func (e Explanation) String() string {
 		}
 		return fmt.Sprintf("its delivery is still queued: chunk %s is not done", e.number())
 	case ReasonDeadLetter:
-		return fmt.Sprintf("its delivery stopped at dead letter %s of %s at %s: %s", e.Letter.ID, e.Letter.Topic, at, e.Letter.Reason)
+		return fmt.Sprintf("its delivery stopped at dead letter %s of %s at %s: %s", e.DeadLetter, e.Topic, at, e.died)
 	case ReasonMissing:
 		return "nothing accounts for it: please report this as a defect"
 	}

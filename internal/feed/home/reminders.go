@@ -9,30 +9,38 @@ import (
 
 // These constants bound the reminders.
 const (
-	// reminderEvery is the minimum time between two reminders of one mark.
+	// reminderEvery is the time between the first two reminders of one mark, and reminderMost the maximum time between
+	// two later reminders. Each time is twice the time before it.
 	reminderEvery = time.Minute
-	// maxReminders is the number of reminders that a process remembers, and so the maximum number that the
-	// process sends in reminderEvery. The process sends no reminder above maxReminders.
+	reminderMost  = 15 * time.Minute
+	// maxReminders is the maximum number of reminders that a process sends in reminderEvery.
 	maxReminders = 1024
+	// maxReminded is the number of marks that a process remembers.
+	maxReminded = 16 * maxReminders
 )
 
 // reminders limits how often home reads publish the event of a home mark again: once a minute for each
-// mark. The memory of reminders is bounded (I9).
+// mark, and less often while the event has no effect. The memory of reminders is bounded (I9).
 type reminders struct {
 	now  func() time.Time
 	mu   sync.Mutex
-	sent map[string]struct{}
-	// order lists the members of sent, oldest first.
-	order []reminder
+	sent *simplelru.LRU[string, reminder]
+	// lately has the times of the reminders of the last reminderEvery.
+	lately []time.Time
 }
 
+// reminder is the last reminder of a mark, and the time until the next reminder.
 type reminder struct {
-	version string
-	at      time.Time
+	at   time.Time
+	wait time.Duration
 }
 
 func newReminders(now func() time.Time) *reminders {
-	return &reminders{now: now, sent: map[string]struct{}{}}
+	sent, err := simplelru.NewLRU[string, reminder](maxReminded, nil)
+	if err != nil {
+		panic(err) // unreachable: the only error is for a size below 1, and maxReminded is a constant
+	}
+	return &reminders{now: now, sent: sent}
 }
 
 // allow reports whether a reminder for the mark of this version may be sent now. If so, allow records
@@ -41,15 +49,16 @@ func (r *reminders) allow(version string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	for len(r.order) > 0 && now.Sub(r.order[0].at) >= reminderEvery {
-		delete(r.sent, r.order[0].version)
-		r.order = r.order[1:]
+	for len(r.lately) > 0 && now.Sub(r.lately[0]) >= reminderEvery {
+		r.lately = r.lately[1:]
 	}
-	if _, recently := r.sent[version]; recently || len(r.order) >= maxReminders {
+	last, known := r.sent.Get(version)
+	since := now.Sub(last.at) // below 0 after the clock was set back
+	if known && since >= 0 && since < last.wait || len(r.lately) >= maxReminders {
 		return false
 	}
-	r.sent[version] = struct{}{}
-	r.order = append(r.order, reminder{version, now})
+	r.sent.Add(version, reminder{now, min(max(reminderEvery, 2*last.wait), reminderMost)})
+	r.lately = append(r.lately, now)
 	return true
 }
 

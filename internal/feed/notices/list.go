@@ -43,7 +43,8 @@ func (n *Notices) List(ctx context.Context, user string, in page.Request) (Page[
 	}
 	out := Page[Notice]{List: list, ReadTo: markScope(user).Cursor(cmp.Or(r.top, r.mark, id.Min))}
 	if in.Cursor == "" {
-		unread, err := r.unread(ctx, read.More)
+		cut := len(read.Items) > r.size && read.Items[r.size].Unread // further notifications were not judged
+		unread, err := r.unread(ctx, list.Items, cut || read.More && !r.low)
 		if err != nil {
 			return Page[Notice]{}, err
 		}
@@ -119,10 +120,20 @@ func (r *reader) notice(stored schema.Notice, place string) Notice {
 	}
 }
 
-// unread returns the number of unread notifications. more reports that further keys follow.
-func (r *reader) unread(ctx context.Context, more bool) (int, error) {
-	if r.low || !more || r.above >= DefaultUnread {
-		return min(r.above, DefaultUnread), nil
+// unread returns the number of unread notifications. more reports that further unread notifications may follow. If the
+// page has all of them, the number is the number in the page, so that a reader finds as many as the number promises.
+func (r *reader) unread(ctx context.Context, items []Notice, more bool) (int, error) {
+	if !more {
+		shown := 0
+		for _, of := range items {
+			if of.Unread {
+				shown++
+			}
+		}
+		return min(shown, DefaultUnread), nil
+	}
+	if r.above >= DefaultUnread {
+		return DefaultUnread, nil
 	}
 	return r.n.above(ctx, r.user, r.mark, DefaultUnread)
 }

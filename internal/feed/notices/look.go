@@ -17,7 +17,15 @@ import (
 const mostActors = 3
 
 // visible returns the notifications that a page shows, with their actors.
+//
+// The mutes and blocks come first: a flood by a user whom the reader has blocked then costs no read of its posts.
 func (r *reader) visible(ctx context.Context, all []Notice) ([]Notice, error) {
+	if err := r.hideUnwanted(ctx, all); err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(of Notice) bool {
+		return of.endsHere() && !slices.ContainsFunc(of.acts, schema.Act.Holds)
+	})
 	if err := r.lookAtTargets(ctx, all); err != nil {
 		return nil, err
 	}
@@ -25,10 +33,34 @@ func (r *reader) visible(ctx context.Context, all []Notice) ([]Notice, error) {
 	if err := r.hideActs(ctx, all); err != nil {
 		return nil, err
 	}
-	// If a full list names no user, an older action may still hold. Then the stored number decides.
-	return slices.DeleteFunc(all, func(of Notice) bool {
-		return len(of.Actors) == 0 && (len(of.acts) < schema.NoticeActs || of.Kind == schema.NoticeMention)
-	}), nil
+	return slices.DeleteFunc(all, func(of Notice) bool { return len(of.Actors) == 0 && of.endsHere() }), nil
+}
+
+// endsHere reports whether no action but the stored actions can hold. If a full list names no user, an older action may
+// still hold. Then the stored number decides.
+func (of *Notice) endsHere() bool {
+	return len(of.acts) < schema.NoticeActs || of.Kind == schema.NoticeMention
+}
+
+// hideUnwanted hides the actions of muted and blocked users.
+func (r *reader) hideUnwanted(ctx context.Context, all []Notice) error {
+	var blocked map[string]bool
+	if users := usersOf(all, func(Notice) bool { return true }); r.blocks && len(users) > 0 {
+		var err error
+		if blocked, err = r.n.access.EdgesTo(ctx, schema.BlocksPK(r.user), users); err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		of := &all[i]
+		of.acts = slices.Clone(of.acts)
+		for j := range of.acts {
+			if act := &of.acts[j]; act.Holds() && (r.muted[act.User] || blocked[act.User]) {
+				act.State, of.hidden = "", of.hidden+1
+			}
+		}
+	}
+	return nil
 }
 
 // lookAtTargets reads the posts of the notifications. Likes and comments are on posts of the reader,
@@ -81,38 +113,25 @@ func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 }
 
 // hideActs sets the actors of the notifications: the newest users whose action holds. hideActs leaves
-// out muted users, blocked users, users without a profile, and, for a follow, users who no longer
+// out users without a profile, reactions of a kind that is switched off, and, for a follow, users who no longer
 // follow the reader.
 func (r *reader) hideActs(ctx context.Context, all []Notice) error {
-	users := usersOf(all, func(Notice) bool { return true })
-	var blocked, follow map[string]bool
-	reads := []func(context.Context) error{}
-	if r.blocks && len(users) > 0 {
-		reads = append(reads, func(ctx context.Context) (err error) {
-			blocked, err = r.n.access.EdgesTo(ctx, schema.BlocksPK(r.user), users)
-			return err
-		})
-	}
+	var follow map[string]bool
 	if followers := usersOf(all, func(of Notice) bool { return of.Kind == schema.NoticeFollow }); len(followers) > 0 {
-		reads = append(reads, func(ctx context.Context) (err error) {
-			follow, err = r.n.access.EdgesTo(ctx, schema.FollowersPK(r.user), followers)
+		var err error
+		if follow, err = r.n.access.EdgesTo(ctx, schema.FollowersPK(r.user), followers); err != nil {
 			return err
-		})
+		}
 	}
-	if err := r.n.access.All(ctx, reads...); err != nil {
-		return err
-	}
-	for i := range all {
-		of := &all[i]
-		of.acts = slices.Clone(of.acts)
+	for _, of := range all {
 		for j := range of.acts {
 			act := &of.acts[j]
 			switch {
 			case !act.Holds():
+			case of.Kind == schema.NoticeLike && !r.n.access.ShowsReaction(act.State): // no number includes the action
+				act.State = ""
 			case of.Kind == schema.NoticeFollow && !follow[act.User]:
 				act.State = ""
-			case r.muted[act.User] || blocked[act.User]:
-				act.State, of.hidden = "", of.hidden+1
 			}
 		}
 	}

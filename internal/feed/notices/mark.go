@@ -74,7 +74,8 @@ func (n *Notices) MarkRead(ctx context.Context, user, readTo string) (unread int
 	if err != nil || place == "" {
 		return 0, notGiven()
 	}
-	if err := n.access.RequireWriter(ctx, user); err != nil {
+	after, err := n.access.WriterLife(ctx, user)
+	if err != nil {
 		return 0, err
 	}
 	if access.TimeOf(place).Sub(n.access.Now()) > mostAhead {
@@ -88,7 +89,7 @@ func (n *Notices) MarkRead(ctx context.Context, user, readTo string) (unread int
 			return 0, notGiven()
 		}
 	}
-	if err := n.raise(ctx, user, place); err != nil {
+	if err := n.raise(ctx, user, place, after); err != nil {
 		return 0, err
 	}
 	return n.Unread(ctx, user, DefaultUnread)
@@ -99,10 +100,17 @@ func notGiven() error {
 }
 
 // raise stores a place as the user's mark, unless the mark is at least as high. A user without a
-// stored mark has the lowest place as the mark.
-func (n *Notices) raise(ctx context.Context, user, place string) error {
+// stored mark has the lowest place as the mark. A stored mark is above after, like all places of the
+// user's present life: a removal deletes the mark of a former life (I12).
+func (n *Notices) raise(ctx context.Context, user, place, after string) error {
 	if place == id.Min {
 		return nil
+	}
+	if place <= after {
+		var err error
+		if place, err = id.Successor(after); err != nil {
+			return fault.Wrap("table", err)
+		}
 	}
 	mark := schema.NoticeMarkItem(user, place)
 	_, err := n.access.Store.Put(ctx, table.PutInput{Item: mark, If: table.Any{

@@ -2,6 +2,7 @@ package notices
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -91,16 +92,22 @@ func (of *Notice) number(own map[string]int64, user feed.User) *int64 {
 	return nil
 }
 
-// reactions returns the number of all reactions to the post, except the reader's reaction.
-func (of *Notice) reactions() int64 {
-	n := of.On.LikeCount
-	for kind, count := range of.On.Reactions {
-		if kind != schema.KindLike {
-			n += count
-		}
+// reactions returns the number of all reactions of shown kinds to the post, except the reader's
+// reaction. The kind of the reader's reaction may be switched off, and then no count includes it.
+func (of *Notice) reactions() (n int64) {
+	counts := maps.Clone(of.On.Reactions)
+	if counts == nil {
+		counts = map[string]int64{}
 	}
-	if of.On.Liked || of.On.Reaction != "" {
-		n--
+	counts[schema.KindLike] = of.On.LikeCount
+	own := of.On.Reaction
+	if of.On.Liked {
+		own = schema.KindLike
+	}
+	for kind, count := range counts {
+		if n += count; kind == own {
+			n--
+		}
 	}
 	return n
 }

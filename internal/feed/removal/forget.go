@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,13 +110,11 @@ func (sw *sweep) follows(ctx context.Context) error {
 			if err != nil || edge.Version().After(access.TimeOf(former)) {
 				return fault.Wrap("table", err)
 			}
-			follower, author := sw.user, edge.Other
+			end := sw.r.feed.EndFollow
 			if pk == schema.FollowersPK(sw.user) {
-				follower, author = edge.Other, sw.user
+				end = sw.r.feed.EndFollower
 			}
-			ended, err := sw.r.feed.EndFollow(ctx, follower, author, func(now schema.Edge) (bool, error) {
-				return sw.isFormer(ctx, now, edge)
-			})
+			ended, err := end(ctx, sw.user, edge.Other, func(now schema.Edge) (bool, error) { return sw.isFormer(ctx, now, edge) })
 			if err != nil {
 				return err
 			}
@@ -191,9 +190,9 @@ func (sw *sweep) markers(ctx context.Context) error {
 	})
 }
 
-// notices deletes the user's notifications and their mark. A notification belongs to a new life if its
-// post or one of its places belongs to the new life. The places of a new life are above the beginning
-// of that life.
+// notices deletes the user's notifications and their mark. A notification of likes or comments belongs
+// to the life of its post. A mark, and a notification of follows or mentions, belongs to the life of its
+// place: notify.writer and notices.MarkRead make all places of a life above the life's after.
 func (sw *sweep) notices(ctx context.Context) error {
 	return sw.each(ctx, table.Query{PK: schema.NoticesPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
 		newest := schema.NoticeMark(&it)
@@ -265,8 +264,15 @@ func (sw *sweep) comments(ctx context.Context) error {
 	})
 }
 
+// likes takes back the user's likes. An aggregator that is behind leaves each like in the index, so the
+// next walk sends the same messages again; the walks of a removal come at longer and longer intervals
+// until one finds other likes.
 func (sw *sweep) likes(ctx context.Context) error {
-	return sw.each(ctx, table.Query{Index: true, PK: schema.UserLikesPK(sw.user)}, func(it table.Item, former string) error {
+	now, first := sw.r.access.Now(), ""
+	if sw.done.Wait = sw.r.takenBack.rest(sw.event, now); sw.done.Wait > 0 {
+		return nil
+	}
+	err := sw.each(ctx, table.Query{Index: true, PK: schema.UserLikesPK(sw.user)}, func(it table.Item, former string) error {
 		like, err := schema.ParseLike(it)
 		if err != nil || like.Kind == "" || like.Version > former {
 			return fault.Wrap("table", err)
@@ -286,8 +292,13 @@ func (sw *sweep) likes(ctx context.Context) error {
 		if err := sw.r.access.PublishAs(ctx, queue.TopicLikes, e, version); err != nil {
 			return err
 		}
+		first = cmp.Or(first, like.Post)
 		return sw.took(&sw.done.Likes, true)
 	})
+	if first != "" && (err == nil || errors.Is(err, errEnough)) {
+		sw.done.Wait = sw.r.takenBack.sent(sw.event, first, now)
+	}
+	return err
 }
 
 // withdrawal returns the version of the action that takes back a like of a former life. The version is

@@ -25,9 +25,10 @@ import (
 
 // Removals removes users. Its methods are safe for concurrent use.
 type Removals struct {
-	access *access.Access
-	feed   *feed.Service
+	access    *access.Access
+	feed      *feed.Service
+	takenBack *takenBack
 }
 
 // New returns the Removals of a feed.
-func New(a *access.Access, s *feed.Service) *Removals { return &Removals{a, s} }
+func New(a *access.Access, s *feed.Service) *Removals { return &Removals{a, s, newTakenBack()} }

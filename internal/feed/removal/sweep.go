@@ -15,6 +15,8 @@ import (
 type Forgotten struct {
 	// Posts and the fields after Posts count the removed records.
 	Posts, Follows, Mutes, Blocks, Bookmarks, Markers, Comments, Likes, Notices int
+	// Wait is the time until the next walk over the likes, whose take-backs were sent, 0 for none.
+	Wait time.Duration
 	// Left is the time at which the profile was removed.
 	Left time.Time
 	// Overtaken means that Forget removed no record, because a newer event for the same user exists.

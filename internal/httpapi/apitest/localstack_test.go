@@ -52,7 +52,7 @@ func TestContractOnLocalStack(t *testing.T) {
 			ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
 			go func() {
 				ended <- daemon.Run(ctx, daemon.Options{
-					Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
+					Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(), KeptNames: 100 * time.Millisecond,
 					Ready: func(at daemon.Addresses) { ready <- at },
 				})
 			}()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +19,7 @@ import (
 
 // A check skips a list with more than Most items. Of the followers of a post it reads at most Most.
 func TestAnAuditorLooksAtNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		most   int // the bound that finds the damage; with one less it is not found
 		kind   audit.Kind
@@ -34,17 +36,20 @@ func TestAnAuditorLooksAtNoMoreThanItMay(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, posts := town(t, tabletest.NewMemory())
-			w.quiet()
-			c.damage(w, posts)
-			cfg := w.cfg
-			cfg.Random = func() float64 { return 0 }
-			for most, want := range map[int]map[audit.Kind]int{c.most: {c.kind: 1}, c.most - 1: {}} {
-				cfg.Most = most
-				sum, err := audit.New(cfg).Run(t.Context(), audit.Walk{})
-				w.must(err)
-				assert.Equal(t, want, sum.Found, most)
-			}
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, posts := town(t, tabletest.NewMemory())
+				w.quiet()
+				c.damage(w, posts)
+				cfg := w.cfg
+				cfg.Random = func() float64 { return 0 }
+				for most, want := range map[int]map[audit.Kind]int{c.most: {c.kind: 1}, c.most - 1: {}} {
+					cfg.Most = most
+					sum, err := audit.New(cfg).Run(t.Context(), audit.Walk{})
+					w.must(err)
+					assert.Equal(t, want, sum.Found, most)
+				}
+			})
 		})
 	}
 }
@@ -76,27 +81,33 @@ func (c *conflicting) Transact(ctx context.Context, in table.TransactInput) (tab
 // A check that conflicts with other transactions is repeated. If the last attempt also conflicts, the
 // check counts as undecided.
 func TestACheckThatMeetsOtherTransactionsIsRepeated(t *testing.T) {
-	w, posts := town(t, tabletest.NewMemory())
-	w.quiet()
-	w.put(table.Item{Key: entryKey("fan1", madeUp(posts[3]), "ann"), Attrs: schema.EntryAttrs(w.now().Add(time.Hour), 1)})
-	cfg := w.cfg
-	cfg.Random = func() float64 { return 0 }
-	for times, want := range map[int]audit.Summary{4: {Found: map[audit.Kind]int{audit.EntryOrphan: 1}}, 5: {Found: map[audit.Kind]int{}, Undecided: 1}} {
-		cfg.Store = &conflicting{w.store, times, times}
-		sum, err := audit.New(cfg).Run(t.Context(), audit.Walk{})
-		w.must(err)
-		assert.Equal(t, want, audit.Summary{Found: sum.Found, Undecided: sum.Undecided}, times)
-	}
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, posts := town(t, tabletest.NewMemory())
+		w.quiet()
+		w.put(table.Item{Key: entryKey("fan1", madeUp(posts[3]), "ann"), Attrs: schema.EntryAttrs(w.now().Add(time.Hour), 1)})
+		cfg := w.cfg
+		cfg.Random = func() float64 { return 0 }
+		for times, want := range map[int]audit.Summary{4: {Found: map[audit.Kind]int{audit.EntryOrphan: 1}}, 5: {Found: map[audit.Kind]int{}, Undecided: 1}} {
+			cfg.Store = &conflicting{w.store, times, times}
+			sum, err := audit.New(cfg).Run(t.Context(), audit.Walk{})
+			w.must(err)
+			assert.Equal(t, want, audit.Summary{Found: sum.Found, Undecided: sum.Undecided}, times)
+		}
+	})
 }
 
 func TestAWrongCountHidesNoLikesThatNobodyCounts(t *testing.T) {
-	w, posts := town(t, tabletest.NewMemory())
-	w.quiet()
-	w.put(uncounted(w, posts[4], "fan6", 40*24*time.Hour).Item())
-	w.change(schema.LikeCountKey(posts[4]), nil, []table.Attr{attr(schema.AttrCount("like"), table.N(5))})
-	sum, err := audit.New(w.cfg).Run(t.Context(), audit.Walk{})
-	w.must(err)
-	assert.Equal(t, map[audit.Kind]int{audit.LikeCount: 1, audit.LikeUncounted: 1}, sum.Found)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, posts := town(t, tabletest.NewMemory())
+		w.quiet()
+		w.put(uncounted(w, posts[4], "fan6", 40*24*time.Hour).Item())
+		w.change(schema.LikeCountKey(posts[4]), nil, []table.Attr{attr(schema.AttrCount("like"), table.N(5))})
+		sum, err := audit.New(w.cfg).Run(t.Context(), audit.Walk{})
+		w.must(err)
+		assert.Equal(t, map[audit.Kind]int{audit.LikeCount: 1, audit.LikeUncounted: 1}, sum.Found)
+	})
 }
 
 // away is a table that fails the second query of a partition.
@@ -116,11 +127,14 @@ func (a *away) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, e
 }
 
 func TestAJudgementThatCannotReadEndsTheWalk(t *testing.T) {
-	w, _ := town(t, tabletest.NewMemory())
-	w.quiet()
-	w.change(schema.FollowerCountKeys("ann")[0], nil, []table.Attr{attr(schema.AttrN, table.N(1))})
-	cfg := w.cfg
-	cfg.Store = &away{Store: w.store, pk: schema.UserPK("ann")}
-	_, err := audit.New(cfg).Run(t.Context(), audit.Walk{})
-	require.ErrorContains(t, err, "away")
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := town(t, tabletest.NewMemory())
+		w.quiet()
+		w.change(schema.FollowerCountKeys("ann")[0], nil, []table.Attr{attr(schema.AttrN, table.N(1))})
+		cfg := w.cfg
+		cfg.Store = &away{Store: w.store, pk: schema.UserPK("ann")}
+		_, err := audit.New(cfg).Run(t.Context(), audit.Walk{})
+		require.ErrorContains(t, err, "away")
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -278,46 +279,49 @@ var staleWalks = map[string]int{"stale": 8}
 
 // The next walk finds each kind of damage, with the right key. Walks with repairs leave no finding.
 func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
+	t.Parallel()
 	planted := map[audit.Kind]bool{}
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
-			w, posts := town(t, open(t))
-			all, sum := w.walk(false)
-			require.Empty(t, all, "the town before any damage")
-			assert.Positive(t, sum.ReadUnits)
-			assert.Zero(t, sum.Undecided)
-			for _, d := range damages() {
-				planted[d.kind] = true
-				w.quiet()
-				key := d.plant(w, posts)
+			synctest.Test(t, func(t *testing.T) {
+				w, posts := town(t, open(t))
 				all, sum := w.walk(false)
-				isFound := func() bool {
-					return slices.ContainsFunc(all, func(f audit.Finding) bool { return f.Kind == d.kind && f.PK == key.PK && f.SK == key.SK })
-				}
-				for range staleWalks[name] { // a stale read may miss new damage
-					if !isFound() {
-						all, sum = w.walk(false)
-					}
-				}
-				require.Truef(t, isFound(), "%s: found %+v", d.name, all)
-				assert.Equalf(t, len(all), sum.Left, "%s: a walk that does not repair left", d.name)
-				if remedy := remedies()[d.kind]; remedy != nil {
-					remedy(w)
-				}
-				for walks, clean := 0, 0; clean <= staleWalks[name]; walks++ {
-					require.Lessf(t, walks, 40, "%s: still found %+v", d.name, all)
-					if all, sum = w.walk(true); len(all) == 0 {
-						clean++
-						continue
-					}
-					assert.Zerof(t, sum.Left, "%s: not mended: %+v", d.name, all)
-					clean = 0
+				require.Empty(t, all, "the town before any damage")
+				assert.Positive(t, sum.ReadUnits)
+				assert.Zero(t, sum.Undecided)
+				for _, d := range damages() {
+					planted[d.kind] = true
 					w.quiet()
+					key := d.plant(w, posts)
+					all, sum := w.walk(false)
+					isFound := func() bool {
+						return slices.ContainsFunc(all, func(f audit.Finding) bool { return f.Kind == d.kind && f.PK == key.PK && f.SK == key.SK })
+					}
+					for range staleWalks[name] { // a stale read may miss new damage
+						if !isFound() {
+							all, sum = w.walk(false)
+						}
+					}
+					require.Truef(t, isFound(), "%s: found %+v", d.name, all)
+					assert.Equalf(t, len(all), sum.Left, "%s: a walk that does not repair left", d.name)
+					if remedy := remedies()[d.kind]; remedy != nil {
+						remedy(w)
+					}
+					for walks, clean := 0, 0; clean <= staleWalks[name]; walks++ {
+						require.Lessf(t, walks, 40, "%s: still found %+v", d.name, all)
+						if all, sum = w.walk(true); len(all) == 0 {
+							clean++
+							continue
+						}
+						assert.Zerof(t, sum.Left, "%s: not mended: %+v", d.name, all)
+						clean = 0
+						w.quiet()
+					}
+					if d.right != nil {
+						w.until(d.name+": what users see", func() bool { return d.right(w, posts) })
+					}
 				}
-				if d.right != nil {
-					w.until(d.name+": what users see", func() bool { return d.right(w, posts) })
-				}
-			}
+			})
 		})
 	}
 	assert.Len(t, planted, len(audit.Kinds()), "each kind is planted")
@@ -340,28 +344,32 @@ func (s *beforeRepair) Transact(ctx context.Context, in table.TransactInput) (ta
 // Just before the repair of a comment count, the post is deleted, or another repair runs. The late repair
 // neither restores a deleted item nor counts a comment twice.
 func TestARepairOfACommentCountThatComesTooLateChangesNothing(t *testing.T) {
+	t.Parallel()
 	for name, meanwhile := range map[string]func(w *world, post string){
 		"the post is deleted": func(w *world, post string) { w.must(w.DeletePost(w.t.Context(), "ann", post)) },
 		"another repair":      func(w *world, _ string) { w.walk(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, posts := town(t, tabletest.NewMemory())
-			w.quiet()
-			key := schema.PostKey("ann", posts[6])
-			w.change(key, nil, []table.Attr{attr(schema.AttrComments, table.N(7))})
-			var after *table.Item
-			late := w.cfg
-			late.Store = &beforeRepair{w.store, func() { meanwhile(w, posts[6]); after = w.item(key) }}
-			found := 0
-			_, err := audit.New(late).Run(t.Context(), audit.Walk{Repair: true, Found: func(f audit.Finding) error {
-				found++
-				assert.Equal(t, audit.CommentCount, f.Kind)
-				assert.False(t, f.Mended)
-				return nil
-			}})
-			w.must(err)
-			assert.Equal(t, 1, found)
-			assert.Equal(t, after, w.item(key))
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, posts := town(t, tabletest.NewMemory())
+				w.quiet()
+				key := schema.PostKey("ann", posts[6])
+				w.change(key, nil, []table.Attr{attr(schema.AttrComments, table.N(7))})
+				var after *table.Item
+				late := w.cfg
+				late.Store = &beforeRepair{w.store, func() { meanwhile(w, posts[6]); after = w.item(key) }}
+				found := 0
+				_, err := audit.New(late).Run(t.Context(), audit.Walk{Repair: true, Found: func(f audit.Finding) error {
+					found++
+					assert.Equal(t, audit.CommentCount, f.Kind)
+					assert.False(t, f.Mended)
+					return nil
+				}})
+				w.must(err)
+				assert.Equal(t, 1, found)
+				assert.Equal(t, after, w.item(key))
+			})
 		})
 	}
 }
@@ -369,45 +377,49 @@ func TestARepairOfACommentCountThatComesTooLateChangesNothing(t *testing.T) {
 // Workers, clients and walks run concurrently. No item is damaged, so a walk must find nothing, even while
 // work is unfinished.
 func TestASoundTableUnderTrafficHasNoFinding(t *testing.T) {
+	t.Parallel()
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
-			w, posts := town(t, open(t))
-			sweep := queue.Handler(func(ctx context.Context, e messages.Event) error {
-				done, err := w.Forget(ctx, e.(*messages.UserForgotten).UserID, e.Head().EventID, 3)
-				if err == nil && done.Sum() > 0 {
-					return &queue.Later{After: time.Millisecond, Reason: "something of the user may be left"}
-				}
-				return err
-			})
-			w.sweep.Store(&sweep)
-			var clients sync.WaitGroup
-			for i := range 3 {
-				clients.Go(func() {
-					fan, rng := fmt.Sprintf("fan%d", i), rand.New(rand.NewPCG(uint64(i), 1))
-					for range 60 {
-						_ = w.act(fan, posts, rng) // a call that conflicts with other calls has no effect
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, posts := town(t, open(t))
+				sweep := queue.Handler(func(ctx context.Context, e messages.Event) error {
+					done, err := w.Forget(ctx, e.(*messages.UserForgotten).UserID, e.Head().EventID, 3)
+					if err == nil && done.Sum() > 0 {
+						return &queue.Later{After: time.Millisecond, Reason: "something of the user may be left"}
 					}
+					return err
 				})
-			}
-			over := make(chan struct{})
-			go func() { clients.Wait(); close(over) }()
-			decided := 0
-			for working := true; working; {
-				select {
-				case <-over:
-					working = false
-				default:
+				w.sweep.Store(&sweep)
+				var clients sync.WaitGroup
+				for i := range 3 {
+					clients.Go(func() {
+						fan, rng := fmt.Sprintf("fan%d", i), rand.New(rand.NewPCG(uint64(i), 1))
+						for range 60 {
+							_ = w.act(fan, posts, rng) // a call that conflicts with other calls has no effect
+						}
+					})
 				}
+				over := make(chan struct{})
+				go func() { clients.Wait(); close(over) }()
+				decided := 0
+				for working := true; working; {
+					select {
+					case <-over:
+						working = false
+					default:
+					}
+					all, sum := w.walk(true)
+					assert.Empty(t, all)
+					decided += sum.Items - sum.Undecided
+				}
+				w.quiet()
+				w.ahead.Store(int64(2 * time.Hour)) // now every follow is older than every post
 				all, sum := w.walk(true)
-				assert.Empty(t, all)
-				decided += sum.Items - sum.Undecided
-			}
-			w.quiet()
-			w.ahead.Store(int64(2 * time.Hour)) // now every follow is older than every post
-			all, sum := w.walk(true)
-			assert.Empty(t, all, "once quiet")
-			assert.Zero(t, sum.Undecided, "once quiet")
-			assert.Positive(t, decided)
+				assert.Empty(t, all, "once quiet")
+				assert.Zero(t, sum.Undecided, "once quiet")
+				assert.Positive(t, decided)
+			})
 		})
 	}
 }
@@ -454,7 +466,7 @@ func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
 		}
 		return w.askForBackfill(ctx, fan, author)
 	}
-	p, err := w.CreatePost(ctx, author, feed.PostInput{Text: "more"})
+	p, err := w.CreatePost(ctx, author, feed.PostInput{Content: feed.Content{Text: "more"}})
 	if err != nil || rng.IntN(2) == 0 {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -63,6 +64,7 @@ func (w *world) walkBeside(store *racing) (all []audit.Finding) {
 // The audit reads a count, and then reads the list, which has changed since. The audit judges the count
 // only if neither the count nor the list changes until the second read of the list.
 func TestACountIsJudgedWhileNeitherItNorItsListChanges(t *testing.T) {
+	t.Parallel()
 	var post feed.Post
 	var comment feed.Comment
 	for name, c := range map[string]struct {
@@ -71,40 +73,43 @@ func TestACountIsJudgedWhileNeitherItNorItsListChanges(t *testing.T) {
 	}{
 		"followers": {
 			func(string) string { return schema.FollowersPK("ann") },
-			func(w *world, _ string) error { return w.Follow(t.Context(), "eve", "ann") },
-			func(w *world, _ string) error { return w.Unfollow(t.Context(), "eve", "ann") },
+			func(w *world, _ string) error { return w.Follow(w.t.Context(), "eve", "ann") },
+			func(w *world, _ string) error { return w.Unfollow(w.t.Context(), "eve", "ann") },
 		},
 		"followees": {
 			func(string) string { return schema.FollowingPK("fan1") },
-			func(w *world, _ string) error { return w.Follow(t.Context(), "fan1", "eve") },
-			func(w *world, _ string) error { return w.Unfollow(t.Context(), "fan1", "eve") },
+			func(w *world, _ string) error { return w.Follow(w.t.Context(), "fan1", "eve") },
+			func(w *world, _ string) error { return w.Unfollow(w.t.Context(), "fan1", "eve") },
 		},
 		"posts": {
 			func(string) string { return schema.PostsPK("ann") },
 			func(w *world, _ string) (err error) {
-				post, err = w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "new"})
+				post, err = w.CreatePost(w.t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "new"}})
 				return err
 			},
-			func(w *world, _ string) error { return w.DeletePost(t.Context(), "ann", post.ID) },
+			func(w *world, _ string) error { return w.DeletePost(w.t.Context(), "ann", post.ID) },
 		},
 		"comments": {
 			schema.CommentsPK,
 			func(w *world, on string) (err error) {
-				comment, err = w.CreateComment(t.Context(), "eve", on, "new")
+				comment, err = w.CreateComment(w.t.Context(), "eve", on, "new")
 				return err
 			},
-			func(w *world, on string) error { return w.DeleteComment(t.Context(), "eve", on, comment.ID) },
+			func(w *world, on string) error { return w.DeleteComment(w.t.Context(), "eve", on, comment.ID) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, posts := town(t, tabletest.NewMemory())
-			w.quiet()
-			makes, undoes := func() { w.must(c.make(w, posts[6])) }, func() { w.must(c.undo(w, posts[6])) }
-			assert.Empty(t, w.walkBeside(&racing{pk: c.pk(posts[6]), beforeList: makes, after: undoes}), "the list changed back")
-			assert.Empty(t, w.walkBeside(&racing{pk: c.pk(posts[6]), beforeList: makes}), "the count changed")
-			w.quiet()
-			all, _ := w.walk(false)
-			assert.Empty(t, all, "a repair changed something")
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, posts := town(t, tabletest.NewMemory())
+				w.quiet()
+				makes, undoes := func() { w.must(c.make(w, posts[6])) }, func() { w.must(c.undo(w, posts[6])) }
+				assert.Empty(t, w.walkBeside(&racing{pk: c.pk(posts[6]), beforeList: makes, after: undoes}), "the list changed back")
+				assert.Empty(t, w.walkBeside(&racing{pk: c.pk(posts[6]), beforeList: makes}), "the count changed")
+				w.quiet()
+				all, _ := w.walk(false)
+				assert.Empty(t, all, "a repair changed something")
+			})
 		})
 	}
 }
@@ -128,56 +133,65 @@ func (s *likesRead) Query(ctx context.Context, q table.Query) iter.Seq2[table.Pa
 // read of the likes. Then the like's flush is not in the ledger that was read, so the audit judges the count
 // by the next ledger.
 func TestALikeCountIsJudgedByALedgerThatDoesNotChange(t *testing.T) {
-	w, posts := town(t, tabletest.NewMemory())
-	w.quiet()
-	store := &likesRead{w.store, schema.LikesPK(posts[4], 0, 1), func() {
-		for _, c := range []struct {
-			do    func(context.Context, string, string) error
-			count int64
-		}{{w.Unlike, 1}, {w.Like, 2}} {
-			w.must(c.do(t.Context(), "fan0", posts[4]))
-			w.until("a flush", func() bool { n, err := w.LikeCount(t.Context(), posts[4]); return err == nil && n.Count == c.count })
-		}
-	}}
-	cfg := w.cfg
-	cfg.Store = store
-	var all []audit.Finding
-	_, err := audit.New(cfg).Run(t.Context(), audit.Walk{Repair: true, Found: func(f audit.Finding) error { all = append(all, f); return nil }})
-	w.must(err)
-	assert.Nil(t, store.do, "nothing has happened meanwhile")
-	assert.Empty(t, all)
-	w.quiet()
-	n, err := w.LikeCount(t.Context(), posts[4])
-	w.must(err)
-	assert.EqualValues(t, 2, n.Count, "a repair changed the count")
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, posts := town(t, tabletest.NewMemory())
+		w.quiet()
+		store := &likesRead{w.store, schema.LikesPK(posts[4], 0, 1), func() {
+			for _, c := range []struct {
+				do    func(context.Context, string, string) error
+				count int64
+			}{{w.Unlike, 1}, {w.Like, 2}} {
+				w.must(c.do(t.Context(), "fan0", posts[4]))
+				w.until("a flush", func() bool { n, err := w.LikeCount(t.Context(), posts[4]); return err == nil && n.Count == c.count })
+			}
+		}}
+		cfg := w.cfg
+		cfg.Store = store
+		var all []audit.Finding
+		_, err := audit.New(cfg).Run(t.Context(), audit.Walk{Repair: true, Found: func(f audit.Finding) error { all = append(all, f); return nil }})
+		w.must(err)
+		assert.Nil(t, store.do, "nothing has happened meanwhile")
+		assert.Empty(t, all)
+		w.quiet()
+		n, err := w.LikeCount(t.Context(), posts[4])
+		w.must(err)
+		assert.EqualValues(t, 2, n.Count, "a repair changed the count")
+	})
 }
 
 // If an item expires within ten minutes, it may already be deleted by another clock. So may be the items
 // that depend on it.
 func TestAnItemThatExpiresSoonIsLeftAlone(t *testing.T) {
-	w, posts := town(t, tabletest.NewMemory())
-	w.quiet()
-	for expires, want := range map[time.Duration]int{9 * time.Minute: 0, 11 * time.Minute: 1, -time.Minute: 0} {
-		key := entryKey("fan1", madeUp(posts[3]), "ann")
-		w.put(table.Item{Key: key, Attrs: schema.EntryAttrs(w.now().Add(expires), 1)})
-		all, _ := w.walk(false)
-		assert.Lenf(t, all, want, "an entry without a post that expires in %s", expires)
-		mark := schema.Mark{User: "fan5", Author: "ann", Kind: schema.MarkUnfollowed, Version: "0", TTL: w.now().Add(expires)}
-		w.put(mark.Item())
-		all, _ = w.walk(false)
-		assert.Lenf(t, all, 2*want, "and a mark that hides a followee for as long")
-		w.drop(key)
-		w.drop(mark.Item().Key)
-	}
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, posts := town(t, tabletest.NewMemory())
+		w.quiet()
+		for expires, want := range map[time.Duration]int{9 * time.Minute: 0, 11 * time.Minute: 1, -time.Minute: 0} {
+			key := entryKey("fan1", madeUp(posts[3]), "ann")
+			w.put(table.Item{Key: key, Attrs: schema.EntryAttrs(w.now().Add(expires), 1)})
+			all, _ := w.walk(false)
+			assert.Lenf(t, all, want, "an entry without a post that expires in %s", expires)
+			mark := schema.Mark{User: "fan5", Author: "ann", Kind: schema.MarkUnfollowed, Version: "0", TTL: w.now().Add(expires)}
+			w.put(mark.Item())
+			all, _ = w.walk(false)
+			assert.Lenf(t, all, 2*want, "and a mark that hides a followee for as long")
+			w.drop(key)
+			w.drop(mark.Item().Key)
+		}
+	})
 }
 
 // A repair beside a block ends a follow that has only one edge, and does not complete the follow.
 func TestARepairOfAFollowLooksAtTheBlock(t *testing.T) {
-	w := newWorld(t, tabletest.NewMemory())
-	w.people("ann", "bob")
-	w.must(w.Block(t.Context(), "bob", "ann"))
-	w.put(schema.FollowerItem("ann", "bob", w.now()))
-	w.mended()
-	assert.Nil(t, w.item(schema.FollowerKey("ann", "bob")))
-	assert.Nil(t, w.item(schema.FollowingKey("bob", "ann")))
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, tabletest.NewMemory())
+		w.people("ann", "bob")
+		w.must(w.Block(t.Context(), "bob", "ann"))
+		w.put(schema.FollowerItem("ann", "bob", w.now()))
+		w.mended()
+		assert.Nil(t, w.item(schema.FollowerKey("ann", "bob")))
+		assert.Nil(t, w.item(schema.FollowingKey("bob", "ann")))
+	})
 }

@@ -14,6 +14,7 @@ import (
 // If an action no longer holds by the table and its event was lost, the walk removes the action from the
 // notification.
 func TestTheWalkTakesBackUntrueActions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob", "eve", "zoe")
 	const post, comment, version = "01K0D4N8R8T5M2V9X7C3B6Z1QA", "01K0D4NSS8H1J4K7N2P5R8T3VB", "01K0D4PB9RW6Y3A8D1F4G7J2KC"

@@ -21,6 +21,7 @@ import (
 // An auditor finds damage in its next round. It uses one percent of its process's units, or one unit a second
 // if that is more.
 func TestAnAuditorFindsDamageForItsShareOfTheUnits(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		used  func(since time.Duration) float64
 		bound func(took time.Duration) float64
@@ -29,6 +30,7 @@ func TestAnAuditorFindsDamageForItsShareOfTheUnits(t *testing.T) {
 		"an idle one":    {func(time.Duration) float64 { return 0 }, func(d time.Duration) float64 { return d.Seconds() }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				var mu sync.Mutex
@@ -68,6 +70,7 @@ func TestAnAuditorFindsDamageForItsShareOfTheUnits(t *testing.T) {
 }
 
 func TestARateIsKept(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		spend := audit.Rate(20)
@@ -81,6 +84,7 @@ func TestARateIsKept(t *testing.T) {
 // A timer may end a millisecond late. If each call of a fast walk waited for a part of a millisecond, the
 // timers would decide the rate.
 func TestAFastWalkWaitsSeldom(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rate, calls = 100_000, 10_000
 		began := time.Now()

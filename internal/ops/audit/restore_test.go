@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -121,58 +122,62 @@ func (w *world) likeCount(post string) int64 {
 // The table is copied between the stamps of ten likes and their flush. Then the flush happens, and the
 // messages are acknowledged. The system continues on the copy, and no process will count the ten likes.
 func TestARestoreBetweenStampAndFlushIsRepaired(t *testing.T) {
+	t.Parallel()
 	for name, unlike := range map[string]bool{"likes": false, "likes that are taken back": true} {
 		t.Run(name, func(t *testing.T) {
-			store := &holding{Store: tabletest.NewMemory()}
-			w := newWorld(t, store)
-			fans := []string{"ann"}
-			for i := range 10 {
-				fans = append(fans, fmt.Sprintf("fan%d", i))
-			}
-			w.people(fans...)
-			post := w.post("ann")
-			act, before := w.Like, int64(0)
-			if unlike {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &holding{Store: tabletest.NewMemory()}
+				w := newWorld(t, store)
+				fans := []string{"ann"}
+				for i := range 10 {
+					fans = append(fans, fmt.Sprintf("fan%d", i))
+				}
+				w.people(fans...)
+				post := w.post("ann")
+				act, before := w.Like, int64(0)
+				if unlike {
+					for _, fan := range fans[1:] {
+						w.must(w.Like(t.Context(), fan, post))
+					}
+					w.quiet()
+					act, before = w.Unlike, 10
+				}
+				release := store.hold()
 				for _, fan := range fans[1:] {
+					w.must(act(t.Context(), fan, post))
+				}
+				w.until("the stamps", store.waits)
+				restored := copyOf(t, store, func() {})
+				restoredTo := w.now()
+				release()
+				w.quiet()
+				require.Equal(t, w.likers(post), w.likeCount(post), "before the disaster")
+				w.stop()
+
+				w.run(restored)
+				require.Equal(t, before, w.likeCount(post), "after the restore")
+				likers := w.likers(post)
+				require.NotEqual(t, before, likers)
+				all, _ := w.walk(true)
+				assert.Empty(t, all, "without the time of the restore it looks like work that is half done")
+				all, _ = w.walkAfter(restoredTo.Add(-25*time.Hour), true)
+				assert.Empty(t, all, "younger work is left to its aggregator")
+				all, sum := w.walkAfter(restoredTo, false)
+				require.Len(t, all, 1)
+				assert.Equal(t, audit.LikeUncounted, all[0].Kind)
+				assert.Equal(t, schema.LikeCountKey(post).PK, all[0].PK)
+				assert.Equal(t, 1, sum.Left)
+				require.Equal(t, before, w.likeCount(post), "a walk without repairs changes nothing")
+				assert.Equal(t, map[audit.Kind]int{audit.LikeUncounted: 1}, w.repaired(restoredTo))
+				assert.Equal(t, likers, w.likeCount(post))
+				for _, fan := range fans[1:4] { // later actions are counted correctly, too
 					w.must(w.Like(t.Context(), fan, post))
+					w.must(w.Unlike(t.Context(), fan, post))
 				}
 				w.quiet()
-				act, before = w.Unlike, 10
-			}
-			release := store.hold()
-			for _, fan := range fans[1:] {
-				w.must(act(t.Context(), fan, post))
-			}
-			w.until("the stamps", store.waits)
-			restored := copyOf(t, store, func() {})
-			restoredTo := w.now()
-			release()
-			w.quiet()
-			require.Equal(t, w.likers(post), w.likeCount(post), "before the disaster")
-			w.stop()
-
-			w.run(restored)
-			require.Equal(t, before, w.likeCount(post), "after the restore")
-			likers := w.likers(post)
-			require.NotEqual(t, before, likers)
-			all, _ := w.walk(true)
-			assert.Empty(t, all, "without the time of the restore it looks like work that is half done")
-			all, _ = w.walkAfter(restoredTo.Add(-25*time.Hour), true)
-			assert.Empty(t, all, "younger work is left to its aggregator")
-			all, sum := w.walkAfter(restoredTo, false)
-			require.Len(t, all, 1)
-			assert.Equal(t, audit.LikeUncounted, all[0].Kind)
-			assert.Equal(t, schema.LikeCountKey(post).PK, all[0].PK)
-			assert.Equal(t, 1, sum.Left)
-			require.Equal(t, before, w.likeCount(post), "a walk without repairs changes nothing")
-			assert.Equal(t, map[audit.Kind]int{audit.LikeUncounted: 1}, w.repaired(restoredTo))
-			assert.Equal(t, likers, w.likeCount(post))
-			for _, fan := range fans[1:4] { // later actions are counted correctly, too
-				w.must(w.Like(t.Context(), fan, post))
-				w.must(w.Unlike(t.Context(), fan, post))
-			}
-			w.quiet()
-			assert.Equal(t, w.likers(post), w.likeCount(post))
+				assert.Equal(t, w.likers(post), w.likeCount(post))
+			})
 		})
 	}
 }
@@ -180,43 +185,50 @@ func TestARestoreBetweenStampAndFlushIsRepaired(t *testing.T) {
 // A copy may have the fence of an incarnation, but not yet the stamp of the aggregator that made the fence and
 // took over the like.
 func TestARestoreBetweenAFenceAndItsStampIsRepaired(t *testing.T) {
-	w := newWorld(t, tabletest.NewMemory())
-	w.people("ann", "bob")
-	post := w.post("ann")
-	w.quiet()
-	like := uncounted(w, post, "bob", time.Hour)
-	w.put(like.Item())
-	w.put(table.Item{Key: schema.LikeCountKey(post), Attrs: []table.Attr{attr(schema.AttrFenced(like.Flush.Inc), table.N(1))}})
-	assert.Equal(t, map[audit.Kind]int{audit.LikeUncounted: 1}, w.repaired(w.now()))
-	assert.Equal(t, int64(1), w.likeCount(post))
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, tabletest.NewMemory())
+		w.people("ann", "bob")
+		post := w.post("ann")
+		w.quiet()
+		like := uncounted(w, post, "bob", time.Hour)
+		w.put(like.Item())
+		w.put(table.Item{Key: schema.LikeCountKey(post), Attrs: []table.Attr{attr(schema.AttrFenced(like.Flush.Inc), table.N(1))}})
+		assert.Equal(t, map[audit.Kind]int{audit.LikeUncounted: 1}, w.repaired(w.now()))
+		assert.Equal(t, int64(1), w.likeCount(post))
+	})
 }
 
 // A copy may have the end of an incarnation, but the count from before the last flush.
 func TestARestoreOfAnEndWithoutItsLastFlushIsRepaired(t *testing.T) {
-	w := newWorld(t, tabletest.NewMemory())
-	w.people("ann", "bob", "carl")
-	post := w.post("ann")
-	w.quiet()
-	first, last := uncounted(w, post, "bob", time.Hour), uncounted(w, post, "carl", time.Hour)
-	last.Flush.Seq = 2
-	w.put(first.Item())
-	w.put(last.Item())
-	w.put(schema.LikeEnd{Inc: last.Flush.Inc}.Item())
-	w.put(table.Item{Key: schema.LikeCountKey(post), Attrs: []table.Attr{
-		attr(schema.AttrLikes, table.N(1)), attr(schema.AttrFlushed(last.Flush.Inc), table.N(1)),
-	}})
-	w.must(w.Unlike(t.Context(), "carl", post)) // this unlike reads the like in the same way as the repair
-	w.quiet()
-	assert.Equal(t, map[audit.Kind]int{audit.LikeCount: 1}, w.repaired(w.now()))
-	assert.Equal(t, int64(1), w.likeCount(post))
-	w.must(w.Like(t.Context(), "carl", post))
-	w.quiet()
-	assert.Equal(t, int64(2), w.likeCount(post))
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, tabletest.NewMemory())
+		w.people("ann", "bob", "carl")
+		post := w.post("ann")
+		w.quiet()
+		first, last := uncounted(w, post, "bob", time.Hour), uncounted(w, post, "carl", time.Hour)
+		last.Flush.Seq = 2
+		w.put(first.Item())
+		w.put(last.Item())
+		w.put(schema.LikeEnd{Inc: last.Flush.Inc}.Item())
+		w.put(table.Item{Key: schema.LikeCountKey(post), Attrs: []table.Attr{
+			attr(schema.AttrLikes, table.N(1)), attr(schema.AttrFlushed(last.Flush.Inc), table.N(1)),
+		}})
+		w.must(w.Unlike(t.Context(), "carl", post)) // this unlike reads the like in the same way as the repair
+		w.quiet()
+		assert.Equal(t, map[audit.Kind]int{audit.LikeCount: 1}, w.repaired(w.now()))
+		assert.Equal(t, int64(1), w.likeCount(post))
+		w.must(w.Like(t.Context(), "carl", post))
+		w.quiet()
+		assert.Equal(t, int64(2), w.likeCount(post))
+	})
 }
 
 // A scan copies the table in the middle of a load. Then all processes stop at the same time, the queues
 // stay, and new processes run on the copy. After the repair every count equals the number of its items.
 func TestARestoreInTheMiddleOfALoadEndsExact(t *testing.T) {
+	t.Parallel()
 	uncounted := 0
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -333,48 +345,52 @@ func (w *world) wantExact() {
 // So if a window is unfinished in the copy, its messages are also in the copy, and no repair is necessary. If
 // the messages are already too old, a walk finds the likes.
 func TestABackupBetweenStampAndFlushNeedsNoRepair(t *testing.T) {
+	t.Parallel()
 	for name, later := range map[string]time.Duration{"at once": 0, "40 days later": 40 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			fs := vfs.NewMem()
-			data, err := tableembedded.Open("table", tableembedded.Options{FS: fs, MemoryBytes: 8 << 20})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, data.Close()) })
-			store := &holding{Store: data}
-			w := &world{t: t}
-			w.broker = openQueue(t, "queue", fs, w.now)
-			w.run(store)
-			w.people("ann", "bob", "carl")
-			post := w.post("ann")
-			release := store.hold()
-			t.Cleanup(release)
-			w.must(w.Like(t.Context(), "bob", post))
-			w.must(w.Like(t.Context(), "carl", post))
-			w.until("a stamp", store.waits)
-			w.must(w.broker.Checkpoint(t.Context(), "queue2", func() error { return data.Checkpoint(t.Context(), "table2") }))
-			release()
-			w.quiet()
-			w.stop()
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				fs := vfs.NewMem()
+				data, err := tableembedded.Create("table", tableembedded.Options{FS: fs, MemoryBytes: 8 << 20})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, data.Close()) })
+				store := &holding{Store: data}
+				w := &world{t: t}
+				w.broker = openQueue(t, "queue", fs, w.now)
+				w.run(store)
+				w.people("ann", "bob", "carl")
+				post := w.post("ann")
+				release := store.hold()
+				t.Cleanup(release)
+				w.must(w.Like(t.Context(), "bob", post))
+				w.must(w.Like(t.Context(), "carl", post))
+				w.until("a stamp", store.waits)
+				w.must(w.broker.Checkpoint(t.Context(), "queue2", func() error { return data.Checkpoint(t.Context(), "table2") }))
+				release()
+				w.quiet()
+				w.stop()
 
-			w.ahead.Store(int64(later))
-			restored, err := tableembedded.Open("table2", tableembedded.Options{FS: fs, MemoryBytes: 8 << 20, Now: w.now})
-			require.NoError(t, err)
-			w.broker = openQueue(t, "queue2", fs, w.now)
-			t.Cleanup(func() { require.NoError(t, restored.Close()) })
-			w.run(restored)
-			dead := func() int {
-				letters, err := w.broker.ListDead(t.Context(), queue.TopicLikes, 10)
-				w.must(err)
-				return len(letters)
-			}
-			w.until("the end of the messages", func() bool { return dead() == 2 || w.likeCount(post) == 2 })
-			w.quiet()
-			if later > 0 {
-				assert.Zero(t, w.likeCount(post), "the messages are dead letters")
-				assert.Equal(t, map[audit.Kind]int{audit.LikeUncounted: 1}, w.repaired(time.Time{}))
-			}
-			assert.Equal(t, int64(2), w.likeCount(post))
-			assert.Equal(t, later > 0, dead() == 2)
-			assert.Empty(t, w.repaired(time.Time{}))
+				w.ahead.Store(int64(later))
+				restored, err := tableembedded.Create("table2", tableembedded.Options{FS: fs, MemoryBytes: 8 << 20, Now: w.now})
+				require.NoError(t, err)
+				w.broker = openQueue(t, "queue2", fs, w.now)
+				t.Cleanup(func() { require.NoError(t, restored.Close()) })
+				w.run(restored)
+				dead := func() int {
+					letters, err := w.broker.ListDead(t.Context(), queue.TopicLikes, 10)
+					w.must(err)
+					return len(letters)
+				}
+				w.until("the end of the messages", func() bool { return dead() == 2 || w.likeCount(post) == 2 })
+				w.quiet()
+				if later > 0 {
+					assert.Zero(t, w.likeCount(post), "the messages are dead letters")
+					assert.Equal(t, map[audit.Kind]int{audit.LikeUncounted: 1}, w.repaired(time.Time{}))
+				}
+				assert.Equal(t, int64(2), w.likeCount(post))
+				assert.Equal(t, later > 0, dead() == 2)
+				assert.Empty(t, w.repaired(time.Time{}))
+			})
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -62,44 +63,48 @@ func (w *world) askForBackfill(ctx context.Context, follower, author string) err
 // posts were delivered. The backfill copies the posts later, beginning with the first post
 // that the follow shows.
 func TestAnImportedFollowIsOwedNoEntryBeforeItsBackfillAndBelowItsFirstPost(t *testing.T) {
+	t.Parallel()
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, open(t))
-			w.people("ann", "carl", "dora")
-			posts := w.delivered(3)
-			longAgo := time.Now().Add(-2 * 365 * 24 * time.Hour)
-			for follower, from := range map[string]string{"carl": posts[1], "dora": id.Min} {
-				pending, err := w.ImportFollow(t.Context(), follower, "ann", from, longAgo)
-				w.must(err)
-				require.True(t, pending)
-			}
-			all, _ := w.walk(false)
-			assert.Empty(t, all, "before the backfill")
-			w.backfill("carl", "ann")
-			w.backfill("dora", "ann")
-			list, err := w.Home(t.Context(), "carl", home.Query{}, page.Request{})
-			w.must(err)
-			assert.Len(t, list.Items, 2)
-			all, _ = w.walk(false)
-			assert.Empty(t, all, "after the backfill")
-			w.drop(schema.MarkKey("carl", "ann"))
-			all, _ = w.walk(false)
-			assert.Empty(t, all, "after the mark has expired")
-
-			w.drop(entryKey("carl", posts[1], "ann"))
-			w.drop(entryKey("dora", posts[0], "ann"))
-			found := map[table.Key]bool{}
-			for range 1 + staleWalks[name] {
-				all, _ = w.walk(false)
-				for _, f := range all {
-					assert.Equal(t, audit.EntryMissing, f.Kind)
-					found[table.Key{PK: f.PK, SK: f.SK}] = true
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, open(t))
+				w.people("ann", "carl", "dora")
+				posts := w.delivered(3)
+				longAgo := time.Now().Add(-2 * 365 * 24 * time.Hour)
+				for follower, from := range map[string]string{"carl": posts[1], "dora": id.Min} {
+					pending, err := w.ImportFollow(t.Context(), follower, "ann", from, longAgo)
+					w.must(err)
+					require.True(t, pending)
 				}
-			}
-			assert.Len(t, found, 2, "lost entries of imported follows")
-			w.mended()
-			assert.True(t, atHome(w, "carl", posts[1]))
-			assert.True(t, atHome(w, "dora", posts[0]))
+				all, _ := w.walk(false)
+				assert.Empty(t, all, "before the backfill")
+				w.backfill("carl", "ann")
+				w.backfill("dora", "ann")
+				list, err := w.Home(t.Context(), "carl", home.Query{}, page.Request{})
+				w.must(err)
+				assert.Len(t, list.Items, 2)
+				all, _ = w.walk(false)
+				assert.Empty(t, all, "after the backfill")
+				w.drop(schema.MarkKey("carl", "ann"))
+				all, _ = w.walk(false)
+				assert.Empty(t, all, "after the mark has expired")
+
+				w.drop(entryKey("carl", posts[1], "ann"))
+				w.drop(entryKey("dora", posts[0], "ann"))
+				found := map[table.Key]bool{}
+				for range 1 + staleWalks[name] {
+					all, _ = w.walk(false)
+					for _, f := range all {
+						assert.Equal(t, audit.EntryMissing, f.Kind)
+						found[table.Key{PK: f.PK, SK: f.SK}] = true
+					}
+				}
+				assert.Len(t, found, 2, "lost entries of imported follows")
+				w.mended()
+				assert.True(t, atHome(w, "carl", posts[1]))
+				assert.True(t, atHome(w, "dora", posts[0]))
+			})
 		})
 	}
 }
@@ -107,63 +112,69 @@ func TestAnImportedFollowIsOwedNoEntryBeforeItsBackfillAndBelowItsFirstPost(t *t
 // A pulled author's posts from a certain post on are merged into a home, which needs no entry for these
 // posts. Older posts are in the home by their entries, or hidden.
 func TestOnlyPostsThatNoMarkMergesAreOwed(t *testing.T) {
-	w := newWorld(t, tabletest.NewMemory())
-	w.people("ann", "bob")
-	w.must(w.Follow(t.Context(), "bob", "ann"))
-	w.quiet()
-	w.ahead.Store(int64(time.Hour))
-	posts := w.delivered(4)
-	for _, post := range posts {
-		w.drop(entryKey("bob", post, "ann"))
-	}
-	lost := func() (missing []string) {
-		all, _ := w.walk(false)
-		for _, f := range all {
-			require.Equal(t, audit.EntryMissing, f.Kind)
-			post, _, _ := schema.ParseEntrySK(f.SK)
-			missing = append(missing, post)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, tabletest.NewMemory())
+		w.people("ann", "bob")
+		w.must(w.Follow(t.Context(), "bob", "ann"))
+		w.quiet()
+		w.ahead.Store(int64(time.Hour))
+		posts := w.delivered(4)
+		for _, post := range posts {
+			w.drop(entryKey("bob", post, "ann"))
 		}
-		return missing
-	}
-	mark := schema.Mark{User: "bob", Author: "ann", Version: posts[0]}
-	for name, c := range map[string]struct {
-		change func(*schema.Mark)
-		want   []string
-	}{
-		"a walk's":             {func(m *schema.Mark) { m.Kind, m.V, m.Pull = schema.MarkPulled, 1, posts[2] }, posts[:2]},
-		"a backfill's, pulled": {func(m *schema.Mark) { m.Kind, m.V, m.From = schema.MarkPulled, 1, posts[1] }, posts[:0]},
-		"hides and merges":     {func(m *schema.Mark) { m.Kind, m.V, m.From, m.Pull = schema.MarkPulled, 1, posts[1], posts[3] }, posts[1:3]},
-		"a backfill's":         {func(m *schema.Mark) { m.Kind, m.From = schema.MarkBackfill, id.Min }, posts[:0]},
-		"an ended backfill's": {func(m *schema.Mark) {
-			m.Kind, m.From, m.Until, m.TTL = schema.MarkBackfill, posts[1], w.now(), w.now().Add(time.Hour)
-		}, posts[1:]},
-		"none": {func(*schema.Mark) {}, posts},
-	} {
-		m := mark
-		if c.change(&m); m.Kind == "" {
-			_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("bob", "ann")})
-			w.must(err)
-		} else {
-			w.put(m.Item())
+		lost := func() (missing []string) {
+			all, _ := w.walk(false)
+			for _, f := range all {
+				require.Equal(t, audit.EntryMissing, f.Kind)
+				post, _, _ := schema.ParseEntrySK(f.SK)
+				missing = append(missing, post)
+			}
+			return missing
 		}
-		assert.ElementsMatchf(t, c.want, lost(), "with a mark that is %s", name)
-	}
+		mark := schema.Mark{User: "bob", Author: "ann", Version: posts[0]}
+		for name, c := range map[string]struct {
+			change func(*schema.Mark)
+			want   []string
+		}{
+			"a walk's":             {func(m *schema.Mark) { m.Kind, m.V, m.Pull = schema.MarkPulled, 1, posts[2] }, posts[:2]},
+			"a backfill's, pulled": {func(m *schema.Mark) { m.Kind, m.V, m.From = schema.MarkPulled, 1, posts[1] }, posts[:0]},
+			"hides and merges":     {func(m *schema.Mark) { m.Kind, m.V, m.From, m.Pull = schema.MarkPulled, 1, posts[1], posts[3] }, posts[1:3]},
+			"a backfill's":         {func(m *schema.Mark) { m.Kind, m.From = schema.MarkBackfill, id.Min }, posts[:0]},
+			"an ended backfill's": {func(m *schema.Mark) {
+				m.Kind, m.From, m.Until, m.TTL = schema.MarkBackfill, posts[1], w.now(), w.now().Add(time.Hour)
+			}, posts[1:]},
+			"none": {func(*schema.Mark) {}, posts},
+		} {
+			m := mark
+			if c.change(&m); m.Kind == "" {
+				_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("bob", "ann")})
+				w.must(err)
+			} else {
+				w.put(m.Item())
+			}
+			assert.ElementsMatchf(t, c.want, lost(), "with a mark that is %s", name)
+		}
+	})
 }
 
 // A fan-out skips an away follower. The delivery record does not have the names of skipped followers, so no
 // entry is required for a chunk that skipped a follower.
 func TestAFollowerThatWasSkippedIsOwedNoEntry(t *testing.T) {
-	w := newWorld(t, tabletest.NewMemory())
-	w.people("ann", "bob", "carl")
-	w.must(w.Follow(t.Context(), "bob", "ann"))
-	w.must(w.Follow(t.Context(), "carl", "ann"))
-	w.quiet()
-	w.change(schema.FollowerKey("ann", "bob"), []table.Attr{attr(schema.AttrUntil, table.N(1))}, nil)
-	post := w.delivered(1)[0]
-	require.Nil(t, w.item(entryKey("bob", post, "ann")))
-	w.drop(schema.MarkKey("bob", "ann"))
-	all, _ := w.walk(true)
-	assert.Empty(t, all)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, tabletest.NewMemory())
+		w.people("ann", "bob", "carl")
+		w.must(w.Follow(t.Context(), "bob", "ann"))
+		w.must(w.Follow(t.Context(), "carl", "ann"))
+		w.quiet()
+		w.change(schema.FollowerKey("ann", "bob"), []table.Attr{attr(schema.AttrUntil, table.N(1))}, nil)
+		post := w.delivered(1)[0]
+		require.Nil(t, w.item(entryKey("bob", post, "ann")))
+		w.drop(schema.MarkKey("bob", "ann"))
+		all, _ := w.walk(true)
+		assert.Empty(t, all)
+	})
 }
 
 // refollowed is a table in which a follow ends and is made again with the same time. This happens after the
@@ -186,27 +197,30 @@ func (s *refollowed) Transact(ctx context.Context, in table.TransactInput) (tabl
 }
 
 func TestAFollowThatComesAgainMeanwhileIsOwedNothingYet(t *testing.T) {
-	w := newWorld(t, tabletest.NewMemory())
-	w.people("ann", "carl")
-	longAgo := time.Now().Add(-2 * 365 * 24 * time.Hour)
-	imported := func() {
-		_, err := w.ImportFollow(t.Context(), "carl", "ann", id.Min, longAgo)
-		w.must(err)
-	}
-	imported()
-	w.backfill("carl", "ann")
-	post := w.delivered(1)[0]
-	cfg := w.cfg
-	store := &refollowed{w.store, func() {
-		w.must(w.Unfollow(t.Context(), "carl", "ann"))
-		w.drop(entryKey("carl", post, "ann")) // as the removal after an unfollow does
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, tabletest.NewMemory())
+		w.people("ann", "carl")
+		longAgo := time.Now().Add(-2 * 365 * 24 * time.Hour)
+		imported := func() {
+			_, err := w.ImportFollow(t.Context(), "carl", "ann", id.Min, longAgo)
+			w.must(err)
+		}
 		imported()
-	}}
-	cfg.Store = store
-	_, err := audit.New(cfg).Run(t.Context(), audit.Walk{Repair: true, Found: func(f audit.Finding) error {
-		assert.Failf(t, "a finding", "%+v", f)
-		return nil
-	}})
-	w.must(err)
-	assert.Nil(t, store.do)
+		w.backfill("carl", "ann")
+		post := w.delivered(1)[0]
+		cfg := w.cfg
+		store := &refollowed{w.store, func() {
+			w.must(w.Unfollow(t.Context(), "carl", "ann"))
+			w.drop(entryKey("carl", post, "ann")) // as the removal after an unfollow does
+			imported()
+		}}
+		cfg.Store = store
+		_, err := audit.New(cfg).Run(t.Context(), audit.Walk{Repair: true, Found: func(f audit.Finding) error {
+			assert.Failf(t, "a finding", "%+v", f)
+			return nil
+		}})
+		w.must(err)
+		assert.Nil(t, store.do)
+	})
 }

@@ -54,11 +54,13 @@ func (nowhere) Close() error                              { return nil }
 // is visible before its edge, this is no damage, and no repair may change the count (I4). The follow may also end
 // and begin again before the audit checks the count.
 func TestACountIsNotJudgedWhileItsTransactionBecomesVisible(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		damaged bool
 		again   []time.Duration
 	}{"sound": {}, "damaged": {damaged: true}, "followed again": {again: []time.Duration{table.VisibleWithin - time.Second}}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				mem, ids := tabletest.NewMemory(), id.NewGenerator(time.Now)
 				service := feed.New(feed.Config{Access: access.New(access.Config{
@@ -104,6 +106,7 @@ func TestACountIsNotJudgedWhileItsTransactionBecomesVisible(t *testing.T) {
 // After a restore thousands of counts may differ. Each difference must stay for seconds before it is a
 // finding, and the walk waits for all differences together.
 func TestAWalkDoesNotWaitForEachCount(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mem, ids := tabletest.NewMemory(), id.NewGenerator(time.Now)
 		const users = 1500

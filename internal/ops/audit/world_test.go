@@ -39,7 +39,7 @@ var backends = map[string]func(t *testing.T) table.Store{
 	"stale":  func(*testing.T) table.Store { return tabletest.Stale(tabletest.NewMemory(), 1) },
 	"embedded": func(t *testing.T) table.Store {
 		t.Helper()
-		store, err := tableembedded.Open("table", tableembedded.Options{FS: vfs.NewMem(), MemoryBytes: 8 << 20})
+		store, err := tableembedded.Create("table", tableembedded.Options{FS: vfs.NewMem(), MemoryBytes: 8 << 20})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		return store
@@ -80,7 +80,7 @@ func newWorld(t *testing.T, store table.Store) *world {
 
 func openQueue(t *testing.T, dir string, fs vfs.FS, now func() time.Time) *queueembedded.Broker {
 	t.Helper()
-	broker, err := queueembedded.Open(dir, queueembedded.Options{
+	broker, err := queueembedded.Create(dir, queueembedded.Options{
 		FS: fs, Now: now, MaxInFlight: map[string]int{queue.TopicPosts: 8, queue.TopicBackfills: 8, queue.TopicChunks: 8, queue.TopicLikes: 1000},
 	})
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func (w *world) walkAfter(restoredTo time.Time, repair bool) ([]audit.Finding, a
 // until waits until a condition holds.
 func (w *world) until(what string, holds func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !holds() {
 		require.Truef(w.t, time.Now().Before(deadline), "%s did not happen in time", what)
 		<-time.After(5 * time.Millisecond) // the pause between two checks
@@ -188,7 +188,7 @@ func (w *world) people(names ...string) {
 
 func (w *world) post(author string) string {
 	w.t.Helper()
-	p, err := w.CreatePost(w.t.Context(), author, feed.PostInput{Text: "hello"})
+	p, err := w.CreatePost(w.t.Context(), author, feed.PostInput{Content: feed.Content{Text: "hello"}})
 	w.must(err)
 	return p.ID
 }

@@ -37,8 +37,11 @@ func source(t *testing.T) backup.Source {
 	for _, store := range []string{"table", "queue"} {
 		write(t, "log of "+store, path, store, "000002.log")
 		write(t, "", path, store, "marker.format-version.000001.013")
+		write(t, "", path, store, "marker.manifest.000001.MANIFEST-000001")
+		write(t, "", path, store, "MANIFEST-000001")
 		write(t, "", path, store, "LOCK")
 	}
+	require.NoError(t, dir.Made())
 	return backup.Source{Dir: dir, Stores: path, MadeAt: time.Now(), Version: "v1"}
 }
 
@@ -75,6 +78,7 @@ func tree(t *testing.T, dir string) map[string]string {
 func refuse([]string) error { return errors.New("no") }
 
 func TestABackupComesBackAsItWas(t *testing.T) {
+	t.Parallel()
 	from := source(t)
 	dir, to := filepath.Join(t.TempDir(), "a", "backup"), filepath.Join(t.TempDir(), "b", "data")
 	require.NoError(t, backup.Prepare(dir, t.TempDir()))
@@ -82,17 +86,19 @@ func TestABackupComesBackAsItWas(t *testing.T) {
 	require.NoError(t, err)
 	restored, err := backup.Restore(t.Context(), dir, to, refuse)
 	require.NoError(t, err)
-	assert.Len(t, restored.Files, 5)
+	assert.Len(t, restored.Files, 9)
 	assert.Equal(t, int64(len("log of table")+len("log of queue")+52), restored.Bytes())
 	want, got := tree(t, from.Stores), tree(t, to)
 	delete(want, "table/LOCK") // Pebble makes this file
 	delete(want, "queue/LOCK")
+	delete(got, "table/NEEDS") // a restore makes the list of the files that a store needs
+	delete(got, "queue/NEEDS")
 	assert.Equal(t, want, got)
 	require.ErrorContains(t, backup.Prepare(dir, t.TempDir()), "is not empty")
 }
 
 // A link gives a directory a second path, which Prepare and Restore must notice.
-func TestABackupAndItsDataAreApart(t *testing.T) {
+func TestABackupAndItsDataAreApart(t *testing.T) { //nolint:paralleltest // it changes the directory of the process
 	base := t.TempDir()
 	data, link := filepath.Join(base, "data"), filepath.Join(base, "link")
 	write(t, "x", data, "table", "x")
@@ -117,6 +123,7 @@ func TestABackupAndItsDataAreApart(t *testing.T) {
 
 // A restore refuses every damaged or incomplete backup, and leaves an empty data directory.
 func TestADamagedOrHalfBackupIsRefused(t *testing.T) {
+	t.Parallel()
 	edit := func(change func(c *backup.Contents)) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
 			t.Helper()
@@ -172,6 +179,7 @@ func TestADamagedOrHalfBackupIsRefused(t *testing.T) {
 }
 
 func TestARestoreWritesOverNothing(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(dir string){
 		"a file": func(dir string) { write(t, "mine", dir, "notes") },
 		"a data directory": func(dir string) {
@@ -197,6 +205,7 @@ func TestARestoreWritesOverNothing(t *testing.T) {
 // A restore that died leaves a directory that no process accepts as data. The next restore empties
 // the directory if it may.
 func TestAHalfRestoredDirectoryIsNoData(t *testing.T) {
+	t.Parallel()
 	to := t.TempDir()
 	dir, _, err := datadir.OpenEmpty(to)
 	require.NoError(t, err)
@@ -222,6 +231,7 @@ func TestAHalfRestoredDirectoryIsNoData(t *testing.T) {
 }
 
 func TestABackupThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	gone := source(t)
@@ -243,7 +253,8 @@ func TestABackupThatFailsLeavesNothing(t *testing.T) {
 
 // The list has the checksum of each file, so that other programs can check a backup.
 func TestTheListIsReadable(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(made(t), "backup.json"))
 	require.NoError(t, err)
-	assert.Equal(t, 5, bytes.Count(text, []byte(`"sha256": "`)))
+	assert.Equal(t, 9, bytes.Count(text, []byte(`"sha256": "`)))
 }

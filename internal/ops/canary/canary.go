@@ -186,7 +186,7 @@ func (c *Canary) post(ctx context.Context) (string, error) {
 		}
 		c.entered = true
 	}
-	post, err := c.Feed.CreatePost(ctx, Author, feed.PostInput{Text: "canary"})
+	post, err := c.Feed.CreatePost(ctx, Author, feed.PostInput{Content: feed.Content{Text: "canary"}})
 	return post.ID, err
 }
 

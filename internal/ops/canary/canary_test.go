@@ -120,6 +120,7 @@ func watch(t *testing.T, s *stage, length time.Duration, change func()) (passed 
 }
 
 func TestARoundIsMadeEveryTenSeconds(t *testing.T) {
+	t.Parallel()
 	s := &stage{visible: 200 * time.Millisecond, counted: time.Second}
 	passed, failed, log := watch(t, s, 35*time.Second, func() {})
 	assert.Empty(t, failed)
@@ -133,6 +134,7 @@ func TestARoundIsMadeEveryTenSeconds(t *testing.T) {
 }
 
 func TestAStepThatFailsIsCountedAndLoggedOnce(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
 		stage *stage
@@ -159,6 +161,7 @@ func TestAStepThatFailsIsCountedAndLoggedOnce(t *testing.T) {
 
 // An alarm counts the calls of Alive, so a dead or failing canary must make no such call.
 func TestRoundsThatPassAreToldEveryThirtySeconds(t *testing.T) {
+	t.Parallel()
 	calls := 0
 	_, _, log := watch(t, &stage{alive: func() { calls++ }}, 125*time.Second, func() {})
 	assert.Equal(t, 5, calls)
@@ -173,6 +176,7 @@ func TestRoundsThatPassAreToldEveryThirtySeconds(t *testing.T) {
 
 // A stop in the middle of a round is no failure, and the canary deletes its post.
 func TestAStopInARoundDeletesThePost(t *testing.T) {
+	t.Parallel()
 	s := &stage{visible: time.Hour}
 	_, failed, log := watch(t, s, 5*time.Second, func() {})
 	assert.Empty(t, failed)

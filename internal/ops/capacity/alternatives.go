@@ -31,8 +31,8 @@ func alternatives(e *Estimate, p Prices) []Alternative {
 	if one, carried := machine(e, p); carried {
 		all = append(
 			all,
-			Alternative{"one fanfare up", one, "everything in one process; a lost machine is down until it is restored, and loses what its last backup lacks"},
-			Alternative{"two fanfare up", 2 * one, "a standby does not exist yet: this is what it would cost"},
+			Alternative{"one fanfare up", one, "everything in one process; after its loss Fanfare is down until its archive is restored, which lacks about a second"},
+			Alternative{"two fanfare up", 2 * one, "a pair: the standby has each answered write, and takes over in seconds"},
 		)
 	} else {
 		all = append(all, Alternative{"one fanfare up", 0, "no one machine carries this load"})

@@ -25,6 +25,7 @@ import (
 
 // A reader with 50 followees, who have one post each, is refreshed, goes away and returns.
 func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
+	t.Parallel()
 	const followees, days = 50, 14
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
@@ -57,7 +58,7 @@ func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
 	refresh := handle(&messages.Seen{UserID: reader})
 	now = now.Add((days + 1) * 24 * time.Hour)
 	for _, author := range authors {
-		_, err := f.CreatePost(t.Context(), author, feed.PostInput{Text: "missed"})
+		_, err := f.CreatePost(t.Context(), author, feed.PostInput{Content: feed.Content{Text: "missed"}})
 		require.NoError(t, err)
 	}
 	_, err := homes.Home(t.Context(), reader, home.Query{}, page.Request{}) // one write: the presence becomes returning
@@ -78,12 +79,14 @@ func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
 }
 
 func TestTheEstimateHasTheEntriesOfAReturn(t *testing.T) {
+	t.Parallel()
 	for _, followees := range []int{1, 100, 101, 500} {
 		assert.InDelta(t, float64(fanout.ReturnPosts(followees)), returnEntries(float64(followees)), 0)
 	}
 }
 
 func TestAwayAndPulledSharesTakeTheirPartOfTheDeliveries(t *testing.T) {
+	t.Parallel()
 	l := small()
 	before := estimate(t, l)
 	l.AwayShare, l.PulledShare, l.ReturnsPerDay = 0.4, 0.25, 0.1

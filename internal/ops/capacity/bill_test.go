@@ -33,6 +33,7 @@ func line(t *testing.T, e Estimate, name string) float64 {
 }
 
 func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
+	t.Parallel()
 	e := estimate(t, small())
 	posts, fanOut, homes, likes := row(t, e, RowPosts), row(t, e, RowFanOut), row(t, e, RowHomes), row(t, e, RowLikes)
 	for _, tt := range []struct {
@@ -75,6 +76,7 @@ func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 }
 
 func TestLiveHomesHaveARowEach(t *testing.T) {
+	t.Parallel()
 	l := small()
 	l.Users, l.Streams = 1e6, 0.01
 	e := estimate(t, l)
@@ -95,6 +97,7 @@ func TestLiveHomesHaveARowEach(t *testing.T) {
 // The table has the measurements in the design of live homes: the units of a process's tail, by
 // the posts in a second.
 func TestATailReadsWhatTheDesignMeasured(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ posts, want float64 }{{0, 4.0}, {116, 12.8}, {347, 33}, {1157, 103}} {
 		l := DefaultLoad()
 		l.Users, l.PostsPerDay = tt.posts*secondsADay, 1
@@ -103,6 +106,7 @@ func TestATailReadsWhatTheDesignMeasured(t *testing.T) {
 }
 
 func TestAGatewayBillsTheTrafficOfTheTableWithoutAnEndpoint(t *testing.T) {
+	t.Parallel()
 	d := DefaultDeployment()
 	d.Network = NAT
 	e := New(DefaultLoad(), d, listed(t))
@@ -115,6 +119,7 @@ func TestAGatewayBillsTheTrafficOfTheTableWithoutAnEndpoint(t *testing.T) {
 }
 
 func TestTiersArePricedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	p := listed(t)
 	for gb, want := range map[float64]float64{
 		0: 0, 100: 0, 101: 0.09, 10_340: 921.6, 10_341: 921.685, 51_300: 921.6 + 3481.6, 153_700: 921.6 + 3481.6 + 7168, 153_701: 921.6 + 3481.6 + 7168.05,
@@ -132,6 +137,7 @@ func TestTiersArePricedOneAfterTheOther(t *testing.T) {
 }
 
 func TestProvisionedCapacityFollowsTheLoad(t *testing.T) {
+	t.Parallel()
 	p, d := listed(t), DefaultDeployment()
 	d.Billing = Provisioned
 	e := New(DefaultLoad(), d, p)
@@ -157,6 +163,7 @@ func TestProvisionedCapacityFollowsTheLoad(t *testing.T) {
 // The simulation in the design found a reservation that saves an eighth of the table's cost,
 // for a day whose peak is three times its mean.
 func TestTheCheapestReservationSavesAnEighth(t *testing.T) {
+	t.Parallel()
 	d := DefaultDeployment()
 	d.Billing, d.ReadUse = Provisioned, 0.61
 	l := DefaultLoad()
@@ -173,6 +180,7 @@ func TestTheCheapestReservationSavesAnEighth(t *testing.T) {
 }
 
 func TestQuietLoadsCostAtLeastTheirTasks(t *testing.T) {
+	t.Parallel()
 	l := DefaultLoad()
 	l.Users, l.Followers, l.ReadsPerDay, l.PostsPerDay, l.LikesPerDay, l.FollowsPerDay = 1, 0, 0, 0, 0, 0
 	e := estimate(t, l)
@@ -181,6 +189,7 @@ func TestQuietLoadsCostAtLeastTheirTasks(t *testing.T) {
 }
 
 func TestCrossoverIsWhereBothCostTheSame(t *testing.T) {
+	t.Parallel()
 	l, p := small(), listed(t)
 	l.PostsPerDay, l.ReadsPerDay = 1, 100
 	e := New(l, DefaultDeployment(), p)
@@ -193,6 +202,7 @@ func TestCrossoverIsWhereBothCostTheSame(t *testing.T) {
 }
 
 func TestADeliveryOfManyPagesCostsAPlanAndItsChunks(t *testing.T) {
+	t.Parallel()
 	l := small()
 	l.Followers = 10_000
 	// The numbers are the same as in the cost test of internal/fanout: 10,000 entries, a
@@ -201,6 +211,7 @@ func TestADeliveryOfManyPagesCostsAPlanAndItsChunks(t *testing.T) {
 }
 
 func TestNumbersHaveThreeDigits(t *testing.T) {
+	t.Parallel()
 	for v, want := range map[float64]string{
 		0: "0", 0.5714: "0.571", 1.00085: "1", 12.34: "12.3", 999.4: "999", 1234: "1,234", 356641.4: "356,641", -1234567: "-1,234,567", 0.00123: "0.00123",
 		1e20: "100,000,000,000,000,000,000", math.Inf(1): "?",

@@ -21,6 +21,7 @@ import (
 
 // A reader follows an author with a number of posts of 280 characters, and unfollows the author.
 func TestTheEstimateHasTheUnitsOfAFollowAndItsBackfill(t *testing.T) {
+	t.Parallel()
 	for _, posts := range []int{0, 1, 30, 100, 150} {
 		t.Run(fmt.Sprint(posts), func(t *testing.T) { holdFollow(t, posts) })
 	}
@@ -42,7 +43,7 @@ func holdFollow(t *testing.T, posts int) {
 		require.NoError(t, err)
 	}
 	for range posts {
-		_, err := f.CreatePost(t.Context(), author, feed.PostInput{Text: strings.Repeat("x", 280)})
+		_, err := f.CreatePost(t.Context(), author, feed.PostInput{Content: feed.Content{Text: strings.Repeat("x", 280)}})
 		require.NoError(t, err)
 		now = now.Add(time.Second)
 	}
@@ -70,12 +71,13 @@ func holdFollow(t *testing.T, posts int) {
 }
 
 func TestTheEstimateHasTheMessageOfADeletion(t *testing.T) {
+	t.Parallel()
 	out, ids := &outbox{}, id.NewGenerator(time.Now)
 	store, units := metered(tabletest.NewMemory())
 	f := feed.New(feed.Config{Access: access.New(access.Config{Store: store, Publisher: out, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(month)})})
 	_, err := f.PutProfile(t.Context(), "ann", feed.ProfileInput{Name: "Ann"})
 	require.NoError(t, err)
-	post, err := f.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+	post, err := f.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x"}})
 	require.NoError(t, err)
 	units.take()
 	out.queued, out.sends = nil, 0

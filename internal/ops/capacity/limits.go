@@ -23,6 +23,7 @@ const (
 	LimitNew      = "a new table"
 	LimitCeiling  = "the table's ceiling"
 	LimitStreams  = "live homes of a process"
+	LimitTails    = "tails of live homes"
 )
 
 const (
@@ -73,6 +74,10 @@ func warnings(e *Estimate) []Warning {
 	add(LimitCeiling, d.MaxRead > 0 && reads > ceilingFull*d.MaxRead, "the peak of %s RCU/s is above 80 %% of --max-read %s", Number(reads), Number(d.MaxRead))
 	add(LimitStreams, e.Tasks.API > e.Tasks.busy, "%s live homes need %s api processes, requests need %s: a process has %s of them",
 		Number(l.Users*l.Streams), Number(e.Tasks.API), Number(e.Tasks.busy), Number(streamsAProcess))
+	tails := e.Tasks.API * tailOfShard(posts)
+	add(LimitTails, l.Streams > 0 && tails > nearlyFull*partitionRCU,
+		"the tails of %s api processes read each shard of the index of posts by time with %s RCU/s at the peak, and a shard serves %s: live homes are late above it, so run fewer and larger processes",
+		Number(e.Tasks.API), Number(tails), Number(partitionRCU))
 	return out
 }
 

@@ -10,6 +10,7 @@ import (
 
 // The estimate warns above the edge of each limit, but not at the edge.
 func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
+	t.Parallel()
 	const day = secondsADay
 	calm := func() (Load, Deployment) {
 		l, d := DefaultLoad(), DefaultDeployment()
@@ -33,18 +34,21 @@ func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
 		"an author who is pushed below a limit": {LimitAuthor, 50_000, func(l *Load, _ *Deployment, v float64) {
 			l.LargestAuthor, l.PushLimit = v, 80_000
 		}},
-		"follows of an author":  {LimitFollows, 500, func(l *Load, _ *Deployment, v float64) { l.HotFollows = v }},
-		"likes of a post":       {LimitLikes, 1000, func(l *Load, _ *Deployment, v float64) { l.HotLikes = v }},
-		"likes a window":        {LimitLikes, 1000, func(l *Load, _ *Deployment, v float64) { l.LikesAWindow = v }},
-		"comments of a post":    {LimitComments, 100, func(l *Load, _ *Deployment, v float64) { l.HotComments = v }},
-		"likes in flight":       {LimitFlight, 40_000, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay = v }},
-		"failing likes":         {LimitFlight, 60_000 / 301.5, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay, l.FailingShare = v, 1 }},
-		"quota of writes":       {LimitQuota, 40_000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
-		"quota of reads":        {LimitQuota, 40_000 / 32.5, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay = v }},
-		"quota, half used":      {LimitQuota, 20_000 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.Billing, d.ReadUse = v, Provisioned, 0.5 }},
-		"a new table":           {LimitNew, 4000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
-		"a ceiling of writes":   {LimitCeiling, 800 / 9., func(l *Load, d *Deployment, v float64) { l.PostsPerDay, l.PulledShare, d.MaxWrite = v, 1, 1000 }},
-		"a ceiling of reads":    {LimitCeiling, 800 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.MaxRead = v, 1000 }},
+		"follows of an author": {LimitFollows, 500, func(l *Load, _ *Deployment, v float64) { l.HotFollows = v }},
+		"likes of a post":      {LimitLikes, 1000, func(l *Load, _ *Deployment, v float64) { l.HotLikes = v }},
+		"likes a window":       {LimitLikes, 1000, func(l *Load, _ *Deployment, v float64) { l.LikesAWindow = v }},
+		"comments of a post":   {LimitComments, 100, func(l *Load, _ *Deployment, v float64) { l.HotComments = v }},
+		"likes in flight":      {LimitFlight, 40_000, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay = v }},
+		"failing likes":        {LimitFlight, 60_000 / 301.5, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay, l.FailingShare = v, 1 }},
+		"quota of writes":      {LimitQuota, 40_000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
+		"quota of reads":       {LimitQuota, 40_000 / 32.5, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay = v }},
+		"quota, half used":     {LimitQuota, 20_000 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.Billing, d.ReadUse = v, Provisioned, 0.5 }},
+		"a new table":          {LimitNew, 4000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
+		"a ceiling of writes":  {LimitCeiling, 800 / 9., func(l *Load, d *Deployment, v float64) { l.PostsPerDay, l.PulledShare, d.MaxWrite = v, 1, 1000 }},
+		"a ceiling of reads":   {LimitCeiling, 800 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.MaxRead = v, 1000 }},
+		"tails of 16 tasks": {LimitTails, (0.7*3000/16 - 0.25) / 0.0111328125, func(l *Load, _ *Deployment, v float64) {
+			l.Streams, l.PostsPerDay, l.PulledShare = 0.5, v, 1
+		}},
 		"live homes of 2 tasks": {LimitStreams, 2 * 0.7 * 4096. / day, func(l *Load, _ *Deployment, v float64) { l.Streams = v }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,6 +71,7 @@ func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
 }
 
 func TestAPulledAuthorReachesNoLimitOfItsFollowers(t *testing.T) {
+	t.Parallel()
 	l := DefaultLoad()
 	l.LargestAuthor, l.PushLimit = 900_000, 50_000
 	for _, w := range estimate(t, l).Warnings {
@@ -75,6 +80,7 @@ func TestAPulledAuthorReachesNoLimitOfItsFollowers(t *testing.T) {
 }
 
 func TestATableWithProvisionedCapacityIsNoNewOne(t *testing.T) {
+	t.Parallel()
 	l, d := DefaultLoad(), DefaultDeployment()
 	l.Users, l.Followers, d.Billing = 1e7, 200, Provisioned
 	for _, w := range New(l, d, listed(t)).Warnings {
@@ -84,6 +90,7 @@ func TestATableWithProvisionedCapacityIsNoNewOne(t *testing.T) {
 
 // If 100 million users post 14.4 times a day, they need six times the capacity of the index of posts by time.
 func TestTheIndexOfPostsByTimeIsNamed(t *testing.T) {
+	t.Parallel()
 	l := DefaultLoad()
 	l.Users, l.Followers, l.PostsPerDay = 1e8, 200, 14.4
 	assert.Contains(t, estimate(t, l).String(), "limit, posts by time: 50,000 posts/s at the peak; the index of posts by time takes 8,000")

@@ -36,6 +36,7 @@ func parsed(args ...string) (Load, Deployment, error) {
 
 // The flags for numbers refuse the same kinds of values, and accept both of their bounds.
 func TestEachNumberHasItsBounds(t *testing.T) {
+	t.Parallel()
 	l, d := DefaultLoad(), DefaultDeployment()
 	for _, s := range append(l.Settings(), d.Settings()...) {
 		for _, bad := range []string{"NaN", "Inf", "-Inf", "-1", "1e300", "1e999", "x", "", "1,5"} {
@@ -54,6 +55,7 @@ func TestEachNumberHasItsBounds(t *testing.T) {
 }
 
 func TestContradictionsAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -84,6 +86,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 
 // With the maximum values of the flags, all results are finite numbers, which JSON can represent.
 func TestTheLargestLoadHasABill(t *testing.T) {
+	t.Parallel()
 	l, d := DefaultLoad(), DefaultDeployment()
 	for _, s := range append(l.Settings(), d.Settings()...) {
 		*s.Value = s.most

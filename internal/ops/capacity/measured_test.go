@@ -74,6 +74,7 @@ func one(t *testing.T, change func(*Load)) Estimate {
 const month = 30 * 24 * time.Hour
 
 func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "ACCESS_PATTERNS.md"))
 	require.NoError(t, err)
 	// unit returns a column of the page's row whose first column is name.
@@ -104,6 +105,13 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 	})
 	bare := one(t, func(l *Load) { l.LikesPerDay, l.LikesAWindow = 1, math.MaxFloat64 })
 	keyed := one(t, func(l *Load) { l.PostsPerDay, l.KeyedShare = 1, 1 })
+	noticed := func(load func(*Load)) Row {
+		return row(t, one(t, func(l *Load) {
+			l.Notifications, l.NoticesAWindow, l.NewNotices = true, 1, 1
+			load(l)
+		}), RowNotices)
+	}
+	aLike, anEnd := noticed(func(l *Load) { l.LikesPerDay = 1 }), noticed(func(l *Load) { l.UnfollowsPerDay = 1 })
 	deletedOne, deletedFive := "home by push, a post of the page deleted", "home by push, five posts of the page deleted"
 	for _, tt := range []struct {
 		what      string
@@ -126,6 +134,11 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 		{"comment, writes", row(t, all, RowComments).Writes, unit("comment", wcu)},
 		{"comment, reads", row(t, all, RowComments).Reads, unit("comment", rcu)},
 		{"poll", row(t, all, RowPolls).Reads, unit("news of a home, none", rcu)},
+		{"a new like, its notification, writes", aLike.Writes, unit("a new like", wcu)},
+		{"a new like, its notification, reads", aLike.Reads, unit("a new like", rcu)},
+		{"the end of a follow, its notification, writes", anEnd.Writes, unit("the end of a follow", wcu)},
+		{"the end of a follow, its notification, reads", anEnd.Reads, unit("the end of a follow", rcu)},
+		{"the end of a follow, messages to the notifier", anEnd.Messages, 1},
 		{"delete, writes", row(t, all, RowDeletes).Writes, unit("delete a post", wcu)},
 		{"delete, reads", row(t, all, RowDeletes).Reads, unit("delete a post", rcu)},
 	} {
@@ -136,6 +149,7 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 
 // TestAHomePageWithDeletedPostsReadsFewMore of feed measures the units of a page that lacks more posts.
 func TestTheEstimateHasThePriceOfEachRefill(t *testing.T) {
+	t.Parallel()
 	for missing, want := range map[int]float64{1: 36.5, 2: 38.5, 3: 40.5, 5: 45.5, 10: 63.5, 20: 152.5} {
 		assert.InDeltaf(t, want, homeRCU+refillRCU(missing), 0, "%d posts of a page are missing", missing)
 	}
@@ -189,6 +203,7 @@ func (o *outbox) Publish(_ string, msgs ...*message.Message) error {
 }
 
 func TestTheEstimateHasTheUnitsOfAFanOut(t *testing.T) {
+	t.Parallel()
 	for _, followers := range []int{0, 1, 100, 1000, 4096, 4097, 10_000, 12_000, 210_000} {
 		t.Run(fmt.Sprint(followers), func(t *testing.T) { holdFanOut(t, followers) })
 	}
@@ -224,7 +239,7 @@ func holdFanOut(t *testing.T, followers int) {
 		}
 	}
 	units.take()
-	_, err = f.CreatePost(t.Context(), author, feed.PostInput{Text: strings.Repeat("x", 280)})
+	_, err = f.CreatePost(t.Context(), author, feed.PostInput{Content: feed.Content{Text: strings.Repeat("x", 280)}})
 	require.NoError(t, err)
 	post := units.take()
 	postRequests := out.sends + 2*len(out.queued)
@@ -255,6 +270,7 @@ func holdFanOut(t *testing.T, followers int) {
 }
 
 func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
+	t.Parallel()
 	const post = "01J00000000000000000000000"
 	a, b := strings.Repeat("a", 36), strings.Repeat("b", 36)
 	at := time.UnixMilli(1_763_712_000_123)
@@ -281,9 +297,9 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 		})},
 		{"both edges", edgeBytes, sizes(schema.FollowerItem(a, b, at), schema.FollowingItem(b, a, at, post))},
 		{"a follower", followerBytes, float64(table.Size(schema.FollowerItem(a, b, at)))},
-		{"a post", postBytes, sizes(schema.Post{ID: post, Author: a, Text: strings.Repeat("x", 280), Byline: byline}.Item(), schema.PostRef{ID: post, Author: a}.Item())},
+		{"a post", postBytes, sizes(schema.Post{ID: post, Author: a, Content: schema.Content{Text: strings.Repeat("x", 280)}, Byline: byline}.Item(), schema.PostRef{ID: post, Author: a}.Item())},
 		{"the part of the index", postIndexBytes, sizes(schema.PostRef{ID: post, Author: a}.Item()) / 2},
-		{"a post in its author's list", listedPostBytes, float64(table.Size(schema.Post{ID: post, Author: a, Text: strings.Repeat("x", 280), Byline: byline}.Item()))},
+		{"a post in its author's list", listedPostBytes, float64(table.Size(schema.Post{ID: post, Author: a, Content: schema.Content{Text: strings.Repeat("x", 280)}, Byline: byline}.Item()))},
 		{"a like", likeBytes, sizes(like.Item())},
 		{"an indexed like", indexedLikeBytes, sizes(indexed.Item())},
 		{"its part of the index", likeIndexBytes, sizes(indexed.Item()) / 2},

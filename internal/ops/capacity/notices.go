@@ -4,13 +4,13 @@ import "math"
 
 // noticeRows returns the rows of notifications: the notifications of likes, reactions,
 // comments and follows, the pages of notifications that users read and mark, and the unread
-// counts of open live homes.
+// counts of open live homes. The end of a follow takes its notification back.
 func noticeRows(l Load) []Row {
-	actions := l.Users * (l.LikesPerDay + l.ReactionsPerDay + l.CommentsPerDay + l.FollowsPerDay)
-	windows := actions / l.NoticesAWindow
+	begins, ends := l.Users*(l.LikesPerDay+l.ReactionsPerDay+l.CommentsPerDay+l.FollowsPerDay), l.Users*l.UnfollowsPerDay
+	actions, windows, endings := begins+ends, begins/l.NoticesAWindow, ends/l.NoticesAWindow
 	made := Row{
-		Name: RowNotices, Count: actions, Writes: windows * (l.NewNotices*newNoticeWCU + (1-l.NewNotices)*laterNoticeWCU),
-		Reads:    windows*noticeRCU + actions*noticeActorRCU + l.Users*l.CommentsPerDay*noticeCommentRCU,
+		Name: RowNotices, Count: actions, Writes: windows*(l.NewNotices*newNoticeWCU+(1-l.NewNotices)*laterNoticeWCU) + endings*endedNoticeWCU,
+		Reads:    (windows+endings)*noticeRCU + begins*noticeActorRCU + (l.Users*l.CommentsPerDay+ends)*noticeRecordRCU,
 		Messages: actions, Requests: actions * messageRequests / math.Min(requestMessages, l.NoticesAWindow),
 		Stored: windows * l.NewNotices * noticeDays * noticeBytes / gigabyte, Index: windows * l.NewNotices * noticeDays * noticeIndexBytes / gigabyte,
 		fanout: actions / l.LikesPerCPU,

@@ -9,8 +9,9 @@ import (
 // A new notification costs two write units, and a notification that moves costs three. If notifications are
 // off, they cost nothing. The design's network of ten million users needs 100 to 150 million units a day.
 func TestNotificationsCostTwoOrThreeWritesAWindow(t *testing.T) {
+	t.Parallel()
 	l := DefaultLoad()
-	l.Users, l.CommentsPerDay, l.FollowsPerDay = 1e7, 0, 0
+	l.Users, l.CommentsPerDay, l.FollowsPerDay, l.UnfollowsPerDay = 1e7, 0, 0, 0
 	for _, r := range estimate(t, l).Rows {
 		assert.NotContains(t, []string{RowNotices, RowNoticed, RowUnread, RowReactions}, r.Name, "off by default")
 	}
@@ -34,6 +35,7 @@ func TestNotificationsCostTwoOrThreeWritesAWindow(t *testing.T) {
 
 // A reaction of any kind costs as much as a like.
 func TestAReactionCostsWhatALikeCosts(t *testing.T) {
+	t.Parallel()
 	l := DefaultLoad()
 	l.ReactionsPerDay = l.LikesPerDay
 	e := estimate(t, l)

@@ -19,6 +19,7 @@ func changed(t *testing.T, old, replacement string) []byte {
 }
 
 func TestTheListOfTheBinaryIsAFileOfPrices(t *testing.T) {
+	t.Parallel()
 	p, err := ReadPrices(listPrices)
 	require.NoError(t, err)
 	assert.Equal(t, listed(t), p)
@@ -34,6 +35,7 @@ func TestTheListOfTheBinaryIsAFileOfPrices(t *testing.T) {
 
 // If a formula named a price that the list lacks, the price would count as 0.
 func TestEachPriceOfTheListMovesABill(t *testing.T) {
+	t.Parallel()
 	l := DefaultLoad()
 	l.Users, l.Followers, l.Streams = 1e8, 200, 0.01
 	bills := func(p Prices) (all []float64) {
@@ -67,6 +69,7 @@ func TestEachPriceOfTheListMovesABill(t *testing.T) {
 }
 
 func TestAFileOfPricesIsReadStrictly(t *testing.T) {
+	t.Parallel()
 	const write = `"table_write": {"value": 0.625, "unit": "dollars for a million write units", "date": "2026-08",`
 	for name, tt := range map[string]struct {
 		text []byte
@@ -104,6 +107,7 @@ func TestAFileOfPricesIsReadStrictly(t *testing.T) {
 
 // A price is fresh until the end of the same month in the next year.
 func TestPricesAreStaleAfterAYear(t *testing.T) {
+	t.Parallel()
 	p := listed(t)
 	p.Prices = map[string]Price{"a": {Date: "2026-03"}, "b": {Date: "2026-11"}}
 	assert.Equal(t, "2026-03", p.Oldest())

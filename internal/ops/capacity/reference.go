@@ -194,5 +194,6 @@ func limitsTable() string {
 		{LimitNew, fmt.Sprintf("above %s WCU/s on demand", Number(newTableWCU)), "set the warm throughput before the start"},
 		{LimitCeiling, "above 80 % of `--max-write` or `--max-read`", "raise the table's maximum"},
 		{LimitStreams, fmt.Sprintf("live homes need more processes than requests do, at %.0f %% of %s each", 100*streamsFull, Number(streamsAProcess)), "`ApiTasks` of the stack, or `FANFARE_STREAMS`"},
+		{LimitTails, fmt.Sprintf("api processes × the units of a tail above %s RCU/s of a shard of the index of posts by time, which serves %s: at 1,000 posts/s above %s processes", Number(nearlyFull*partitionRCU), Number(partitionRCU), Number(math.Floor(nearlyFull*partitionRCU/tailOfShard(1000)))), "fewer processes, and more `FANFARE_STREAMS` in each"},
 	})
 }

@@ -38,6 +38,7 @@ func designBills() [][3][]float64 {
 // and 20 alarms instead of the 39 in the stack. The design has no Idempotency-Keys, which cause at
 // most 1 % of the writes. A whole bill is within 2 % of the design.
 func TestTheReferenceNetworksHaveTheBillsOfTheDesign(t *testing.T) {
+	t.Parallel()
 	for i, n := range referenceNetworks() {
 		for j, deploy := range []struct {
 			name    string
@@ -65,6 +66,7 @@ func TestTheReferenceNetworksHaveTheBillsOfTheDesign(t *testing.T) {
 
 // The bill counts the alarms of the stack.
 func TestTheBillHasTheAlarmsOfTheStack(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "cloudformation", "alarms.yaml"))
 	require.NoError(t, err)
 	assert.Equal(t, alarms, strings.Count(string(text), "Type: AWS::CloudWatch::Alarm\n"))
@@ -72,6 +74,7 @@ func TestTheBillHasTheAlarmsOfTheStack(t *testing.T) {
 
 // One machine costs about as much as in the design: $60, $100 and $400, with the same egress.
 func TestOneMachineCarriesUpToAMillionUsers(t *testing.T) {
+	t.Parallel()
 	for i, n := range referenceNetworks() {
 		e := New(n.load(0), DefaultDeployment(), listed(t))
 		one := e.Alternatives[0]
@@ -98,6 +101,7 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestTheGoldenOutput(t *testing.T) {
+	t.Parallel()
 	l := DefaultLoad()
 	l.Users, l.Followers, l.Streams, l.LargestAuthor = 1e7, 200, 0.01, 1e6
 	for name, billing := range map[string]string{"on-demand": OnDemand, "provisioned": Provisioned} {
@@ -113,6 +117,7 @@ func TestTheGoldenOutput(t *testing.T) {
 
 // The sentences of docs/CAPACITY.md have few numbers, and the command prints each of these numbers.
 func TestTheSentencesOfTheCapacityDocumentHaveTheFiguresOfTheCommand(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "CAPACITY.md"))
 	require.NoError(t, err)
 	page, p, l, d := strings.Join(strings.Fields(string(text)), " "), listed(t), DefaultLoad(), DefaultDeployment()
@@ -138,6 +143,7 @@ func TestTheSentencesOfTheCapacityDocumentHaveTheFiguresOfTheCommand(t *testing.
 
 // README.md names the share of likes in the writes.
 func TestTheReadmeHasTheShareOfLikes(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
 	require.NoError(t, err)
 	share := func(n referenceNetwork) float64 {
@@ -150,6 +156,7 @@ func TestTheReadmeHasTheShareOfLikes(t *testing.T) {
 
 // docs/CAPACITY.md has the tables of Reference between named marks.
 func TestTheCapacityDocumentHasTheTablesOfTheCommand(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join("..", "..", "..", "docs", "CAPACITY.md")
 	page, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -273,10 +273,14 @@ func streamRows(l Load) []Row {
 // tailRow returns the row of reads of the index of posts by time. Each process with streams reads
 // the newest seconds of all shards with eventual consistency. Each tenth read covers more seconds.
 func tailRow(l Load, processes float64) Row {
-	perShard := l.Users * l.PostsPerDay / secondsADay / postsShards
+	posts := l.Users * l.PostsPerDay / secondsADay
+	return Row{Name: RowTails, Count: processes, Reads: processes * postsShards * tailOfShard(posts) * secondsADay}
+}
+
+// tailOfShard returns the units of a second with which the tail of a process reads one shard, at a number of posts a second.
+func tailOfShard(posts float64) float64 {
 	page := func(seconds float64) float64 { // half a page more, because the last page is not full
-		return math.Max(1, perShard*seconds*tailBytes/readBytes+0.5) / 2
+		return math.Max(1, posts/postsShards*seconds*tailBytes/readBytes+0.5) / 2
 	}
-	tick := postsShards * (0.9*page(tailSeconds) + 0.1*page(tailFarSeconds))
-	return Row{Name: RowTails, Count: processes, Reads: processes * tick * secondsADay}
+	return 0.9*page(tailSeconds) + 0.1*page(tailFarSeconds)
 }

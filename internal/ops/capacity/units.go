@@ -86,9 +86,10 @@ const (
 const (
 	newNoticeWCU     = 2
 	laterNoticeWCU   = 3
+	endedNoticeWCU   = 2        // the end of a follow
 	noticeRCU        = 3        // the reads of a window: the notification, the mark and the target
 	noticeActorRCU   = 0.5      // the read of an action's user, at most
-	noticeCommentRCU = 1        // additional units for a comment
+	noticeRecordRCU  = 1        // additional units for a comment, or for the home mark of a follow that has ended
 	noticePageRCU    = 35 + 2.5 // a page of 20 notifications, the mark, and the unread count after the page
 	noticeMarkWCU    = 1
 	unreadStreamRCU  = 0.025 // the unread count of an open live home in a second

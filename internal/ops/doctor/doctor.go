@@ -177,6 +177,12 @@ func (e *examination) directory(context.Context) {
 	if formats {
 		e.ok("format", "this version reads what %s has", dir)
 	}
+	switch {
+	case e.cfg.Archive == "" && e.cfg.Peer == "":
+		e.note(LevelWarning, "archive", "set FANFARE_ARCHIVE, or FANFARE_PEER for a standby (docs/ONE_MACHINE.md)", "neither an archive nor a standby has the data: the loss of the disk loses everything since the last backup")
+	case e.cfg.Archive == "":
+		e.note(LevelWarning, "archive", "set FANFARE_ARCHIVE on both machines (docs/ONE_MACHINE.md)", "no archive has the data: only the standby has it, too")
+	}
 	if err := disk.Room(dir); err != nil {
 		e.note(LevelWarning, "disk", "make room, or move the directory to a larger disk", "%w", err)
 		return

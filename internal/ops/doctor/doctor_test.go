@@ -71,6 +71,7 @@ func newAmazon(t *testing.T) *amazon {
 		"PutItem": refusal("ConditionalCheckFailedException"), "UpdateItem": refusal("ConditionalCheckFailedException"),
 		"DeleteItem": refusal("ConditionalCheckFailedException"), "TransactWriteItems": refusal("TransactionCanceledException"),
 	}}
+	a.Hurry()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Amzn-Requestid", "test")
 		w.Header().Set("Date", time.Now().Add(a.skew).UTC().Format(http.TimeFormat))
@@ -481,6 +482,12 @@ func TestDoctorLooksAtADataDirectoryAndLeavesIt(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, daemon.Run(ctx, daemon.Options{Config: cfg, Log: zap.NewNop(), Ready: func(daemon.Addresses) { stop() }}))
 		}, "no process has", doctor.LevelOK},
+		"one without an archive": {func(t *testing.T, dir string) {
+			t.Helper()
+			d, err := datadir.Open(dir)
+			require.NoError(t, err)
+			require.NoError(t, d.Close())
+		}, "neither an archive nor a standby has the data", doctor.LevelWarning},
 		"one in use": {func(t *testing.T, dir string) {
 			t.Helper()
 			d, err := datadir.Open(dir)

@@ -33,7 +33,7 @@ const (
 // withAuditor returns duties, with dutyAuditor added if one of them is a daemon with an auditor.
 func withAuditor(cfg config.Config, duties []string) []string {
 	daemons := daemon.Roles{API: true, Fanout: true, Likes: true}.Names()
-	if cfg.HasAuditor() && slices.ContainsFunc(duties, func(duty string) bool { return slices.Contains(daemons, duty) }) {
+	if bool(cfg.Auditor) && slices.ContainsFunc(duties, func(duty string) bool { return slices.Contains(daemons, duty) }) {
 		return append(slices.Clone(duties), dutyAuditor)
 	}
 	return duties

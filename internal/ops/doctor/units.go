@@ -122,7 +122,7 @@ func mendCall(err error, action string) string {
 // used compares the units that were used in the last day with the bounds.
 func (e *examination) used(ctx context.Context, client *cloudwatch.Client, d dynamo.Description, bounds map[string]int64) {
 	const check = "use of the last day"
-	days, err := e.lastDay(ctx, client, d)
+	days, err := spent(ctx, client, d, e.now().Add(-24*time.Hour), e.now())
 	if err != nil {
 		e.note(LevelWarning, check, mendCall(err, "cloudwatch:GetMetricData"), "it could not be checked: %w", err)
 		return
@@ -158,10 +158,10 @@ type dayOf struct {
 	consumed, provisioned float64
 }
 
-// lastDay returns the units of each dimension in the last day, from CloudWatch.
-func (e *examination) lastDay(ctx context.Context, client *cloudwatch.Client, d dynamo.Description) ([]dayOf, error) {
-	end := e.now().Truncate(provisionedPeriod * time.Second)
-	in := &cloudwatch.GetMetricDataInput{StartTime: aws.Time(end.Add(-24 * time.Hour)), EndTime: &end}
+// spent returns the units of each dimension in the whole periods from start to end, from CloudWatch.
+func spent(ctx context.Context, client *cloudwatch.Client, d dynamo.Description, start, end time.Time) ([]dayOf, error) {
+	const whole = provisionedPeriod * time.Second
+	in := &cloudwatch.GetMetricDataInput{StartTime: aws.Time(start.Truncate(whole)), EndTime: aws.Time(end.Truncate(whole))}
 	dimensions := dynamo.Dimensions(d.Name)
 	// series has the values of each query, by their time in Unix seconds.
 	series := map[string]map[int64]float64{}

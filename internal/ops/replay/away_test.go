@@ -25,6 +25,7 @@ func left(t *testing.T, fake *clienttest.Server, log *bytes.Buffer) Config {
 }
 
 func TestReadersThatAreAwayAreSkippedAndComplete(t *testing.T) {
+	t.Parallel()
 	fake := clienttest.New()
 	skipped := int64(0) // the server's lock guards skipped
 	fake.AlterDelivery = func(_ string, d client.Delivery) client.Delivery { skipped += *d.Skipped; return d }
@@ -51,6 +52,7 @@ func TestReadersThatAreAwayAreSkippedAndComplete(t *testing.T) {
 }
 
 func TestFaultsOfAbsencesAreReported(t *testing.T) {
+	t.Parallel()
 	more := func(n *int64) *int64 { return new(*n + 1) }
 	for name, tt := range map[string]struct {
 		plant func(s *clienttest.Server)
@@ -123,6 +125,7 @@ func pulled(s *clienttest.Server) {
 }
 
 func TestPostsOfLargeAuthorsMayBePulled(t *testing.T) {
+	t.Parallel()
 	fake := clienttest.New()
 	pulled(fake)
 	cfg := left(t, fake, nil)
@@ -135,6 +138,7 @@ func TestPostsOfLargeAuthorsMayBePulled(t *testing.T) {
 
 // The second read finds a home that was rebuilt wrongly.
 func TestTheRebuiltHomesAreReadToo(t *testing.T) {
+	t.Parallel()
 	for _, again := range []bool{true, false} {
 		fake := clienttest.New()
 		reads := map[string]int{} // the server's lock guards reads
@@ -156,6 +160,7 @@ func TestTheRebuiltHomesAreReadToo(t *testing.T) {
 }
 
 func TestATargetWithoutAbsencesEndsTheRun(t *testing.T) {
+	t.Parallel()
 	target := serve(t, clienttest.New(), func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/away") {
@@ -173,6 +178,7 @@ func TestATargetWithoutAbsencesEndsTheRun(t *testing.T) {
 
 // If the call that makes a reader away has no answer, the oracle expects nothing of the deliveries.
 func TestAnAbsenceWithoutAnswer(t *testing.T) {
+	t.Parallel()
 	calls := []entry{
 		{Call: callProfile, User: "a", OK: true},
 		{Call: callProfile, User: "b", OK: true},

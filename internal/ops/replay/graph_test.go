@@ -14,6 +14,7 @@ import (
 )
 
 func TestAnEdgeListIsRead(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		text     string
 		directed bool
@@ -36,6 +37,7 @@ func TestAnEdgeListIsRead(t *testing.T) {
 }
 
 func TestABadLineIsNamed(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ text, where string }{
 		"one name":           {"a b\nc\n", "g.edges:2:"},
 		"three names":        {"# x\na b 3\n", "g.edges:2:"},
@@ -65,6 +67,7 @@ func zipped(text string) []byte {
 }
 
 func TestACompressedFileIsReadLikeAPlainOne(t *testing.T) {
+	t.Parallel()
 	edges, err := os.ReadFile("../../../testdata/graphs/socfb-Reed98.edges")
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "reed.gz")
@@ -85,6 +88,7 @@ func TestACompressedFileIsReadLikeAPlainOne(t *testing.T) {
 }
 
 func TestTheBestConnectedKeepTheirEdges(t *testing.T) {
+	t.Parallel()
 	g, err := ParseGraph(strings.NewReader("a b\na c\na d\nb c\ne a\nf f\n"), "f", true)
 	require.NoError(t, err)
 	want := Graph{[]string{"a", "b", "c"}, []Edge{{0, 1}, {0, 2}, {1, 2}}}

@@ -16,6 +16,7 @@ func reed(t *testing.T, users int) *Graph {
 }
 
 func TestTheSeedDecidesTheLoad(t *testing.T) {
+	t.Parallel()
 	g := reed(t, 50)
 	loads := make([]*load, 3)
 	for i, seed := range []uint64{1, 1, 2} {
@@ -29,6 +30,7 @@ func TestTheSeedDecidesTheLoad(t *testing.T) {
 }
 
 func TestALoadHasTheRequestedSize(t *testing.T) {
+	t.Parallel()
 	g := reed(t, 40)
 	for _, size := range [][2]int{{0, 0}, {1, 0}, {1, 40}, {100, 4000}, {200, 900}} {
 		l, err := newLoad(Config{Graph: g, Posts: size[0], Likes: size[1], Seed: 7})

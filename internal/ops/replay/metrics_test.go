@@ -28,6 +28,7 @@ func told(t *testing.T, texts ...string) reading {
 }
 
 func TestDepthIsCountedOnceForAllProcesses(t *testing.T) {
+	t.Parallel()
 	queues := func(states ...string) string {
 		var text strings.Builder
 		text.WriteString("# TYPE fanfare_queue_depth gauge\n")
@@ -59,6 +60,7 @@ func TestDepthIsCountedOnceForAllProcesses(t *testing.T) {
 }
 
 func TestUnitsAreSummedOverProcesses(t *testing.T) {
+	t.Parallel()
 	process := func(start string, counters ...string) string {
 		return "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds " + start +
 			"\n# TYPE fanfare_table_capacity_units_total counter\n" + strings.Join(counters, "\n")

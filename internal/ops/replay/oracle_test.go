@@ -108,6 +108,7 @@ func bruteForce(calls []entry, a *answers) (homes map[string]map[string]int, lik
 }
 
 func TestTheOracleAgreesWithBruteForce(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		calls := drawCalls(t)
 		f := factsOf(calls)

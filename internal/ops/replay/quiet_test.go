@@ -27,6 +27,7 @@ func (d depths) RoundTrip(*http.Request) (*http.Response, error) {
 
 // Other users also use the service, so the queues are never quiet. The wait for quiet queues still ends.
 func TestTheWaitForQuietQueuesEndsUnderTraffic(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
 		o := &observer{

@@ -13,6 +13,7 @@ import (
 )
 
 func TestAJournalEqualsTheRecordInMemory(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "journal")
 	r, err := newRecord(file)
 	require.NoError(t, err)
@@ -43,6 +44,7 @@ func TestAJournalEqualsTheRecordInMemory(t *testing.T) {
 }
 
 func TestAJournalThatWasCutIsRead(t *testing.T) {
+	t.Parallel()
 	whole := `{"version":1}
 {"n":1,"call":"post","user":"a","object":"text"}
 {"n":1,"ok":true,"id":"P"}
@@ -59,6 +61,7 @@ func TestAJournalThatWasCutIsRead(t *testing.T) {
 }
 
 func TestABadJournalIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"empty":             "",
 		"no header":         `{"n":1,"call":"like"}` + "\n",

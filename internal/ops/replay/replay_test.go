@@ -62,6 +62,7 @@ func expected(t *testing.T, cfg Config) int {
 }
 
 func TestARightServiceIsFoundExact(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	cfg := config(t, serve(t, clienttest.New(), nil), &log)
 	report, err := Run(t.Context(), cfg)
@@ -85,6 +86,7 @@ func TestARightServiceIsFoundExact(t *testing.T) {
 // The likes of a run have all kinds that the target has. A check compares the counts by kind: if one of the
 // reactions has another kind, this is a fault although the number of reactions is right.
 func TestReactionsOfEachKindAreCompared(t *testing.T) {
+	t.Parallel()
 	fake := clienttest.New()
 	fake.Reactions = []string{"love", "wow"}
 	cfg := config(t, serve(t, fake, nil), nil)
@@ -111,6 +113,7 @@ func TestReactionsOfEachKindAreCompared(t *testing.T) {
 }
 
 func TestTheReportKeepsItsShape(t *testing.T) {
+	t.Parallel()
 	wcu := 3.0
 	raw, err := json.Marshal(Report{WCU: &wcu})
 	require.NoError(t, err)
@@ -139,6 +142,7 @@ func (v *victim) is(viewer, post string) bool {
 }
 
 func TestEachPlantedFaultIsReported(t *testing.T) {
+	t.Parallel()
 	others := func(viewer string, items []client.HomeItem) int {
 		return slices.IndexFunc(items, func(i client.HomeItem) bool { return i.Author.ID != viewer })
 	}
@@ -219,6 +223,7 @@ func TestEachPlantedFaultIsReported(t *testing.T) {
 // The test makes a check, because during a run a watcher of a home might read the
 // stranger's post first.
 func TestAStrangersPostShownOnceIsReported(t *testing.T) {
+	t.Parallel()
 	fake := clienttest.New()
 	cfg := config(t, serve(t, fake, nil), nil)
 	cfg.Journal = filepath.Join(t.TempDir(), "journal")
@@ -246,6 +251,7 @@ func TestAStrangersPostShownOnceIsReported(t *testing.T) {
 }
 
 func TestLateDeliveriesAreAwaited(t *testing.T) {
+	t.Parallel()
 	fake := clienttest.New()
 	reads := map[string]int{} // the server's lock guards reads
 	fake.AlterHome = func(viewer string, items []client.HomeItem) []client.HomeItem {
@@ -269,6 +275,7 @@ func changing(r *http.Request) bool {
 }
 
 func TestLostAnswersAreRepeatedWithoutHarm(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int64
 	target := serve(t, clienttest.New(), func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -322,6 +329,7 @@ func interrupted(t *testing.T, after int) (fake *clienttest.Server, journal stri
 }
 
 func TestAJournalOfAnInterruptedRunVerifies(t *testing.T) {
+	t.Parallel()
 	edges := len(reed(t, 20).Edges)
 	for name, after := range map[string]int{
 		"in the profiles": 5, "in the follows": 20 + edges/2, "in posts and likes": 20 + edges + 60, "at once": 0,
@@ -350,6 +358,7 @@ func journaled(t *testing.T, journal, call string, ok bool) []entry {
 }
 
 func TestACheckFindsTheEffectsOfACrash(t *testing.T) {
+	t.Parallel()
 	edges := len(reed(t, 20).Edges)
 	for name, tt := range map[string]struct {
 		harm func(t *testing.T, journal string, s Service)
@@ -428,6 +437,7 @@ func interruptedAtAPost(t *testing.T, after int) (fake *clienttest.Server, journ
 }
 
 func TestARefusedCallEndsTheRun(t *testing.T) {
+	t.Parallel()
 	target := serve(t, clienttest.New(), func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && r.URL.Path == "/v1/posts" {
@@ -443,6 +453,7 @@ func TestARefusedCallEndsTheRun(t *testing.T) {
 
 // If the table was down, an answered post may appear only later.
 func TestALikeWaitsForItsPost(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	tries := make(map[string]int)
 	target := serve(t, clienttest.New(), func(next http.Handler) http.Handler {
@@ -464,12 +475,14 @@ func TestALikeWaitsForItsPost(t *testing.T) {
 }
 
 func TestATargetWithoutDevelopmentTokensIsNamed(t *testing.T) {
+	t.Parallel()
 	target := serve(t, clienttest.New(), func(http.Handler) http.Handler { return http.NotFoundHandler() })
 	_, err := Run(t.Context(), config(t, target, nil))
 	assert.ErrorContains(t, err, "FANFARE_AUTH=dev")
 }
 
 func TestAnInterruptEndsTheRun(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	var once sync.Once
 	target := serve(t, clienttest.New(), func(next http.Handler) http.Handler {
@@ -485,6 +498,7 @@ func TestAnInterruptEndsTheRun(t *testing.T) {
 }
 
 func TestUnitsAndDepthsComeFromTheAdminAddresses(t *testing.T) {
+	t.Parallel()
 	fake := clienttest.New()
 	var posts, likes atomic.Int64
 	target := serve(t, fake, func(next http.Handler) http.Handler {

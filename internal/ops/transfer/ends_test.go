@@ -1,8 +1,11 @@
 package transfer_test
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/likeagg"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/page"
 	"fanfare/internal/table/tabletest"
@@ -30,6 +35,7 @@ func ending() []any {
 
 // I15: if the end of a post has passed, neither an import nor an export has the post, or a record about the post.
 func TestPostsWithAnEndGoInAndOut(t *testing.T) {
+	t.Parallel()
 	here := tabletest.NewMemory()
 	name := file(t, ending()...)
 	for range 2 {
@@ -64,4 +70,53 @@ func TestPostsWithAnEndGoInAndOut(t *testing.T) {
 	require.NoError(t, err, "the post has ended since")
 	push, _ = texts(t, service(here, later.Now()), "cid")
 	assert.Equal(t, []string{"this week", "bob's"}, push)
+}
+
+// An import reports the left-out records with the reasons. A second import leaves out the same records.
+func TestAnImportCountsWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	here := tabletest.NewMemory()
+	name := file(t, ending()...)
+	for range 2 {
+		done, err := transfer.Import(t.Context(), config(here), []string{name})
+		require.NoError(t, err)
+		assert.Equal(t, transfer.LeftOut{Ended: lost(1, 1, 1, 1), Deleted: lost(0, 0, 0, 0)}, done.LeftOut)
+		assert.Subset(t, done.Records, lost(4, 2, 4, 3))
+	}
+	s := service(here, today)
+	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	require.NoError(t, err)
+	require.Equal(t, "this week", posts.Items[1].Text)
+	require.NoError(t, s.DeletePost(t.Context(), "ann", posts.Items[1].ID))
+	cfg := likeagg.Config{Store: here, Now: func() time.Time { return today }, Window: 10 * time.Millisecond}
+	require.NoError(t, likeagg.Direct(t.Context(), cfg, nil, func(_ context.Context, add func(likeagg.UserAction) error) error {
+		return add(likeagg.UserAction{Post: posts.Items[2].ID, User: "cid", Version: id.Floor(today)})
+	}))
+	later := config(here)
+	later.Now = func() time.Time { return today.Add(22 * time.Hour) }
+	done, err := transfer.Import(t.Context(), later, []string{name})
+	require.NoError(t, err)
+	assert.Equal(t, transfer.LeftOut{Ended: lost(2, 2, 2, 2), Deleted: lost(1, 0, 1, 0), TakenBack: 1}, done.LeftOut)
+	assert.Subset(t, done.Records, lost(2, 1, 1, 2))
+}
+
+// lost returns numbers of records about posts.
+func lost(posts, comments, likes, bookmarks int) transfer.Counts {
+	return transfer.Counts{"posts": posts, "comments": comments, "likes": likes, "bookmarks": bookmarks}
+}
+
+// An export after the end of a post has no bookmark of the post, although the bookmark is stored until a sweep.
+func TestAnExportHasNoBookmarkOfAnEndedPost(t *testing.T) {
+	t.Parallel()
+	here := tabletest.NewMemory()
+	_, err := transfer.Import(t.Context(), config(here), []string{file(t, ending()...)})
+	require.NoError(t, err)
+	first := export(t, here)
+	later := config(here)
+	later.Now = func() time.Time { return today.Add(23 * time.Hour) }
+	var out, own bytes.Buffer
+	require.NoError(t, transfer.Export(t.Context(), later, &out))
+	require.NoError(t, transfer.ExportUser(t.Context(), later, "bob", &own))
+	assert.Equal(t, []int{3, 2, 0}, []int{strings.Count(first, `"type":"bookmark"`), strings.Count(out.String(), `"type":"bookmark"`), strings.Count(own.String(), `"type":"bookmark"`)})
+	imported(t, out.String(), later.Now())
 }

@@ -11,43 +11,135 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
-// exporter is one export. In memory it keeps the ids of all users, and the likes of one post at a time.
+// exporter is one export. In memory it keeps the ids of all users and posts, the pairs of users with a block, and the
+// likes of one post at a time.
 type exporter struct {
 	cfg   Config
 	store table.Store
 	out   *bufio.Writer
-	users map[string]bool
-	ph    *phase
+	// cut is the beginning of the export beside traffic: nothing in the export is later.
+	cut time.Time
+	// users and posts have the ids that were written, and blocks the pairs: all that a later line may name.
+	users  map[string]bool
+	posts  map[hashed]struct{}
+	blocks map[hashed]struct{}
+	// living returns which of the posts of bookmarks are in the export.
+	living func(ctx context.Context, bookmarks []table.Item) (map[string]bool, error)
+	// single means that only the records of one user are exported.
+	single bool
+	ph     *phase
 }
 
-// Export writes the records of a table: each user with the user's follows, markers, bookmarks and
-// posts, and each post with its comments and likes. The same records always give the same lines in
-// the same order. An export is not a snapshot: if a record changes during the export, the export has
-// the state before or after the change.
+// Export writes the records of a table: all users with their mutes and blocks, then the follows, markers and posts of
+// each user, each post with its comments and likes, and all bookmarks at last. The same records always give the same
+// lines in the same order.
+//
+// An export is not a snapshot: if a record changes during the export, the export has the state before or after the
+// change. But an import always accepts the lines: a line names only users and posts of earlier lines, so neither a
+// new nor a removed record leaves a line without its counterpart, and nothing is later than the beginning.
 //
 // Export leaves out the records of users without a profile, and the follows of such users,
 // because no import accepts them.
 func Export(ctx context.Context, cfg Config, out io.Writer) error {
 	cfg = cfg.withDefaults()
-	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, func() time.Time { return cfg.Clock.Expired(cfg.Now()) }), out: bufio.NewWriter(out), users: map[string]bool{}}
+	e := newExporter(cfg, out)
 	if err := e.findUsers(ctx); err != nil {
 		return err
 	}
-	e.ph = newPhase(cfg.Progress, "users", len(e.users))
+	for _, pass := range []struct {
+		name   string
+		stages []stage
+	}{{"users", []stage{withUser}}, {"users with their posts", []stage{beforePosts, withPosts}}, {"users with their bookmarks", []stage{afterPosts}}} {
+		if err := e.eachUser(ctx, pass.name, pass.stages); err != nil {
+			return err
+		}
+	}
+	return e.out.Flush()
+}
+
+func newExporter(cfg Config, out io.Writer) *exporter {
+	e := &exporter{
+		cfg: cfg, store: table.HideExpired(cfg.Store, func() time.Time { return cfg.Clock.Expired(cfg.Now()) }), out: bufio.NewWriter(out),
+		users: map[string]bool{}, posts: map[hashed]struct{}{}, blocks: map[hashed]struct{}{},
+	}
+	if !cfg.Alone {
+		e.cut = cfg.Now()
+	}
+	e.living = e.written
+	return e
+}
+
+// eachUser writes the stages of each user, in the order of the users' ids.
+func (e *exporter) eachUser(ctx context.Context, pass string, stages []stage) error {
+	e.ph = newPhase(e.cfg.Progress, pass, len(e.users))
 	defer e.ph.finish()
 	for _, user := range slices.Sorted(maps.Keys(e.users)) {
-		if err := e.user(ctx, user); err != nil {
+		if err := e.stages(ctx, user, stages...); err != nil {
 			return fmt.Errorf("export %s: %w", user, err)
 		}
 		e.ph.add(1)
 	}
-	return e.out.Flush()
+	return nil
+}
+
+// stages writes the records of a user of the kinds of some stages.
+func (e *exporter) stages(ctx context.Context, user string, stages ...stage) error {
+	for _, at := range stages {
+		for _, k := range kinds {
+			if k.stage != at || e.single && !k.own || !e.single && !e.users[user] { // the first stage forgets a removed user
+				continue
+			}
+			if err := k.export(e, ctx, user); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// late reports whether a record was made after the beginning of the export.
+func (e *exporter) late(made time.Time) bool { return !e.cut.IsZero() && made.After(e.cut) }
+
+// upTo returns the time of a record, or the beginning of the export if the record has changed since.
+func (e *exporter) upTo(at time.Time) time.Time {
+	if e.late(at) {
+		return e.cut
+	}
+	return at
+}
+
+// within writes records of which a user has at most `most`, 0 for no limit. A walk beside traffic may meet more: early
+// ones that end later, and later ones. within leaves out the latest records.
+func (e *exporter) within(most int, all []record) error {
+	over := len(all) - most
+	dropped := map[int]bool{}
+	if most > 0 && over > 0 && !e.cut.IsZero() {
+		latest := make([]int, len(all))
+		for i := range all {
+			latest[i] = i
+		}
+		slices.SortStableFunc(latest, func(a, b int) int { return all[b].Time.Compare(all[a].Time) })
+		for _, i := range latest[:over] {
+			dropped[i] = all[i].Time.After(e.cut.Add(-messages.MaxAhead))
+		}
+	}
+	for i, r := range all {
+		if dropped[i] {
+			continue
+		}
+		r.Time = e.upTo(r.Time)
+		if err := writeRecord(e.out, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *exporter) findUsers(ctx context.Context) error {
@@ -75,8 +167,9 @@ func (e *exporter) findUsers(ctx context.Context) error {
 }
 
 // each calls visit with each item of a partition.
-func (e *exporter) each(ctx context.Context, pk string, visit func(table.Item) error) error {
-	for page, err := range e.store.Query(ctx, table.Query{PK: pk, Consistent: true}) {
+func each(ctx context.Context, store table.Store, q table.Query, visit func(table.Item) error) error {
+	q.Consistent = true
+	for page, err := range store.Query(ctx, q) {
 		if err != nil {
 			return err
 		}
@@ -89,39 +182,73 @@ func (e *exporter) each(ctx context.Context, pk string, visit func(table.Item) e
 	return nil
 }
 
+// user writes the profile of a user. It forgets a user who was removed since the users were looked for, or who is new.
 func (e *exporter) user(ctx context.Context, user string) error {
 	it, err := e.store.Get(ctx, table.GetInput{Key: schema.ProfileKey(user), Consistent: true})
-	if err != nil || it.Item == nil { // the user was removed during the export
+	if err != nil {
 		return err
+	}
+	if it.Item == nil {
+		delete(e.users, user)
+		return nil
 	}
 	p, err := schema.ParseProfile(*it.Item)
 	if err != nil {
 		return err
 	}
-	if err := writeRecord(e.out, record{Type: kindUser, ID: user, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, Data: rawData(p.Data), Time: p.CreatedAt}); err != nil {
-		return err
+	if e.late(p.CreatedAt) {
+		delete(e.users, user)
+		return nil
 	}
-	err = e.each(ctx, schema.FollowingPK(user), func(it table.Item) error {
-		edge, err := schema.ParseEdge(it)
-		if err != nil || !e.users[edge.Other] {
-			return err
+	return writeRecord(e.out, profileRecord(p))
+}
+
+func profileRecord(p schema.Profile) record {
+	return record{Type: kindUser, ID: p.User, Name: p.Name, Bio: p.Bio, Content: messages.Content{ImageURL: p.ImageURL, Data: messages.Data(p.Data)}, Time: p.CreatedAt}
+}
+
+// all writes the records of the items of a partition. The function of makes the record of an item, nil for an item without a
+// record. A user has this number of records at most, 0 for no limit.
+func (e *exporter) all(ctx context.Context, pk string, most int, of func(table.Item) (*record, error)) error {
+	var all []record
+	err := each(ctx, e.store, table.Query{PK: pk}, func(it table.Item) error {
+		r, err := of(it)
+		if err == nil && r != nil {
+			all = append(all, *r)
 		}
-		return writeRecord(e.out, followRecord(user, edge.Other, edge))
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := e.own(ctx, user); err != nil {
-		return err
-	}
-	return e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
+	return e.within(most, all)
+}
+
+func (e *exporter) follows(ctx context.Context, user string) error {
+	return e.all(ctx, schema.FollowingPK(user), int(e.cfg.MaxFollowing), func(it table.Item) (*record, error) {
+		edge, err := schema.ParseEdge(it)
+		if _, between := e.blocks[pairOf(user, edge.Other)]; err != nil || between || !e.users[edge.Other] {
+			return nil, err
+		}
+		return followRecord(user, edge.Other, edge), nil
+	})
+}
+
+// postsOf writes the posts of a user, each with its comments and likes. The export of a single user omits these.
+func (e *exporter) postsOf(ctx context.Context, user string) error {
+	return each(ctx, e.store, table.Query{PK: schema.PostsPK(user)}, func(it table.Item) error {
 		p, err := schema.ParsePost(it)
 		if err != nil {
 			return err
 		}
-		if err := e.post(p); err != nil {
+		made, err := id.Time(p.ID)
+		if err != nil || e.late(made) {
 			return err
 		}
+		if err := e.post(p, made); err != nil || e.single {
+			return err
+		}
+		e.posts[hashOf(p.ID)] = struct{}{}
 		if err := e.comments(ctx, p.ID); err != nil {
 			return err
 		}
@@ -129,53 +256,50 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	})
 }
 
-// own writes the private records of a user: mutes, blocks, read markers and bookmarks. Mutes and blocks against
-// removed users are included.
-func (e *exporter) own(ctx context.Context, user string) error {
-	for _, write := range []func(context.Context, string) error{e.hidden, e.markers, e.bookmarks} {
-		if err := write(ctx, user); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (e *exporter) markers(ctx context.Context, user string) error {
-	return e.each(ctx, schema.MarkersPK(user), func(it table.Item) error {
+	return e.all(ctx, schema.MarkersPK(user), feed.MaxMarkers, func(it table.Item) (*record, error) {
 		m, err := schema.ParseMarker(it)
-		if err != nil {
-			return err
-		}
-		return writeRecord(e.out, record{Type: kindMarker, UserID: user, Name: m.Name, Position: m.Position, Time: m.At})
+		return &record{Type: kindMarker, UserID: user, Name: m.Name, Position: m.Position, Time: m.At}, err
 	})
 }
 
-// hidden writes the mutes and the blocks that a user made, including mutes and blocks
-// against removed users.
-func (e *exporter) hidden(ctx context.Context, user string) error {
-	err := e.each(ctx, schema.MarksPK(user), func(it table.Item) error {
+// mutes writes the mutes that a user made, including mutes of removed users.
+func (e *exporter) mutes(ctx context.Context, user string) error {
+	return e.all(ctx, schema.MarksPK(user), feed.MaxMutes, func(it table.Item) (*record, error) {
 		author, ok := schema.MutedOfSK(it.Key.SK)
 		if !ok {
-			return nil
+			return nil, nil
 		}
-		return writeRecord(e.out, record{Type: kindMute, UserID: user, OtherID: author, Time: schema.MuteSince(it)})
-	})
-	if err != nil {
-		return err
-	}
-	return e.each(ctx, schema.BlocksPK(user), func(it table.Item) error {
-		b, err := schema.ParseBlock(it)
-		if err != nil || b.Since.IsZero() {
-			return err
-		}
-		return writeRecord(e.out, record{Type: kindBlock, UserID: user, OtherID: b.Other, Time: b.Since})
+		return &record{Type: kindMute, UserID: user, OtherID: author, Time: schema.MuteSince(it)}, nil
 	})
 }
 
-// bookmarks writes the bookmarks of a user in the order of post ids, which is defined even if two
-// bookmarks have the same time. It leaves out bookmarks of posts that are not in the export,
-// because no import accepts them.
+// blocksOf writes the blocks that a user made, including blocks of removed users.
+func (e *exporter) blocksOf(ctx context.Context, user string) error {
+	return e.all(ctx, schema.BlocksPK(user), 0, func(it table.Item) (*record, error) {
+		b, err := schema.ParseBlock(it)
+		if err != nil || b.Since.IsZero() {
+			return nil, err
+		}
+		e.blocks[pairOf(user, b.Other)] = struct{}{}
+		return &record{Type: kindBlock, UserID: user, OtherID: b.Other, Time: b.Since}, nil
+	})
+}
+
+// written returns which of the bookmarked posts were written before.
+func (e *exporter) written(_ context.Context, bookmarks []table.Item) (map[string]bool, error) {
+	written := map[string]bool{}
+	for _, it := range bookmarks {
+		post, _ := schema.PostOfSK(it.Key.SK) // the query returns only keys of posts
+		_, written[post] = e.posts[hashOf(post)]
+	}
+	return written, nil
+}
+
+// bookmarks writes the bookmarks of a user in the order of post ids, which is defined even if two bookmarks have the same
+// time.
 func (e *exporter) bookmarks(ctx context.Context, user string) error {
+	var all []record
 	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.PostSK(id.Min), Consistent: true, PageSize: table.MaxBatchGet}
 	for page, err := range e.store.Query(ctx, q) {
 		if err != nil {
@@ -197,74 +321,41 @@ func (e *exporter) bookmarks(ctx context.Context, user string) error {
 			if err != nil {
 				return err
 			}
-			if err := writeRecord(e.out, record{Type: kindBookmark, PostID: b.Post, UserID: user, Time: at}); err != nil {
-				return err
-			}
+			all = append(all, record{Type: kindBookmark, PostID: b.Post, UserID: user, Time: at})
 		}
 	}
-	return nil
-}
-
-// living returns which of the bookmarked posts are in the export: the living posts of users with a profile.
-func (e *exporter) living(ctx context.Context, bookmarks []table.Item) (map[string]bool, error) {
-	if len(bookmarks) == 0 {
-		return nil, nil
-	}
-	keys, living := make([]table.Key, len(bookmarks)), map[string]bool{}
-	for i, it := range bookmarks {
-		post, _ := schema.PostOfSK(it.Key.SK) // the query returns only keys of posts
-		keys[i] = schema.PostByIDKey(post)
-	}
-	res, err := e.store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
-	if err != nil {
-		return nil, err
-	}
-	for _, it := range res.Items {
-		ref, err := schema.ParsePostRef(it)
-		if err != nil {
-			return nil, err
-		}
-		living[ref.ID] = !ref.Gone(e.cfg.Now()) && (e.users == nil || e.users[ref.Author])
-	}
-	return living, nil
+	return e.within(feed.MaxBookmarks, all)
 }
 
 // followRecord returns the record of a follow. It omits the lowest id as from, because a
 // line without from means all posts.
-func followRecord(follower, author string, edge schema.Edge) record {
+func followRecord(follower, author string, edge schema.Edge) *record {
 	from := edge.From
 	if from == id.Min {
 		from = ""
 	}
-	return record{Type: kindFollow, FollowerID: follower, AuthorID: author, From: from, Time: edge.Since}
+	return &record{Type: kindFollow, FollowerID: follower, AuthorID: author, From: from, Time: edge.Since}
 }
 
-func (e *exporter) post(p schema.Post) error {
-	made, err := id.Time(p.ID)
-	if err != nil {
-		return err
-	}
-	r := record{Type: kindPost, ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, Kind: p.Kind, Data: rawData(p.Data), Mentions: p.Mentions, Time: made}
+func (e *exporter) post(p schema.Post, made time.Time) error {
+	r := record{Type: kindPost, ID: p.ID, AuthorID: p.Author, Content: p.Content, Time: made}
 	if !p.EditedAt.IsZero() {
-		r.EditedAt = &p.EditedAt
-	}
-	if !p.End.IsZero() {
-		r.ExpiresAt = &p.End
+		r.EditedAt = new(e.upTo(p.EditedAt))
 	}
 	return writeRecord(e.out, r)
 }
 
 func (e *exporter) comments(ctx context.Context, post string) error {
-	return e.each(ctx, schema.CommentsPK(post), func(it table.Item) error {
+	return each(ctx, e.store, table.Query{PK: schema.CommentsPK(post)}, func(it table.Item) error {
 		c, err := schema.ParseComment(it)
 		if err != nil || !e.users[c.Author] {
 			return err
 		}
 		made, err := id.Time(c.ID)
-		if err != nil {
+		if err != nil || e.late(made) {
 			return err
 		}
-		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: post, AuthorID: c.Author, Text: c.Text, Data: rawData(c.Data), Mentions: c.Mentions, Time: made})
+		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: post, AuthorID: c.Author, Content: messages.Content{Text: c.Text, Data: messages.Data(c.Data), Mentions: c.Mentions}, Time: made})
 	})
 }
 
@@ -273,13 +364,13 @@ func (e *exporter) comments(ctx context.Context, post string) error {
 func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 	var likes []record
 	for shard := range p.LikeShards {
-		err := e.each(ctx, schema.LikesPK(p.ID, shard, p.LikeShards), func(it table.Item) error {
+		err := each(ctx, e.store, table.Query{PK: schema.LikesPK(p.ID, shard, p.LikeShards)}, func(it table.Item) error {
 			like, err := schema.ParseLike(it)
 			if err != nil || like.Kind == "" || !e.users[like.User] {
 				return err
 			}
 			at, err := id.Time(like.Version)
-			likes = append(likes, likeRecord(p.ID, like.User, like.Kind, at))
+			likes = append(likes, likeRecord(p.ID, like.User, like.Kind, e.upTo(at)))
 			return err
 		})
 		if err != nil {
@@ -301,5 +392,5 @@ func likeRecord(post, user, kind string, at time.Time) record {
 	if kind == messages.KindLike {
 		kind = ""
 	}
-	return record{Type: kindLike, PostID: post, UserID: user, Kind: kind, Time: at}
+	return record{Type: kindLike, PostID: post, UserID: user, Content: messages.Content{Kind: kind}, Time: at}
 }

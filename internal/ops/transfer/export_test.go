@@ -33,6 +33,7 @@ func export(t *testing.T, store table.Store) string {
 }
 
 func TestAnExportImportedElsewhereIsExportedAlike(t *testing.T) {
+	t.Parallel()
 	here, there := tabletest.NewMemory(), tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(here), []string{file(t, network()...)})
 	require.NoError(t, err)
@@ -61,6 +62,7 @@ func (o oneByOne) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage,
 
 // A follow that began with a post begins with the same post in the new table.
 func TestAFollowKeepsItsFirstPost(t *testing.T) {
+	t.Parallel()
 	here, there := tabletest.NewMemory(), tabletest.NewMemory()
 	from := id.Floor(today.Add(-2 * day))
 	_, err := transfer.Import(t.Context(), config(here), []string{file(t, append(network(),
@@ -85,6 +87,7 @@ func asAny(lines iter.Seq[string]) iter.Seq[any] {
 
 // A like that was taken back stays stored for a while. A like of a user without a profile stays stored until a sweep.
 func TestAnExportHasTheLivingLikesOfUsersOnly(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
@@ -101,6 +104,7 @@ func TestAnExportHasTheLivingLikesOfUsersOnly(t *testing.T) {
 }
 
 func TestAnExportHasNothingThatWasDeleted(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
@@ -116,6 +120,7 @@ func TestAnExportHasNothingThatWasDeleted(t *testing.T) {
 }
 
 func TestAnExportOfAUserHasAllThatIsTheUsers(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
@@ -139,6 +144,7 @@ func TestAnExportOfAUserHasAllThatIsTheUsers(t *testing.T) {
 // The export of a user consists of lines of the whole export, byte for byte, and has no private lines of other
 // users. Without the index of likes by user, it has all lines except the likes.
 func TestAnExportOfAUserHasTheLinesOfTheWholeOne(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	lines := append(network(), rec{"type": "mute", "user_id": "bob", "other_id": "cid", "time": ago(day)}, rec{"type": "block", "user_id": "ann", "other_id": "gone", "time": ago(day)})
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, lines...)})

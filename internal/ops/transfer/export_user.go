@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
@@ -14,6 +15,7 @@ import (
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // ExportUser writes the records of one user: the profile, the follows in both directions, the user's
@@ -23,7 +25,8 @@ import (
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
 	way := access.New(access.Config{Store: cfg.Store, IDs: cfg.IDs, Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)})
-	e := &exporter{cfg: cfg, store: way.Store, out: bufio.NewWriterSize(out, exportBuffer)}
+	e := newExporter(cfg, out)
+	e.store, e.cut, e.out, e.living, e.single = way.Store, time.Time{}, bufio.NewWriterSize(out, exportBuffer), e.alive, true
 	s := feed.New(feed.Config{Access: way, LikesByUser: cfg.LikesByUser})
 	profile, err := s.User(ctx, user)
 	if unknown, ok := errors.AsType[*fault.Error](err); ok && unknown.Kind == fault.NotFound {
@@ -32,30 +35,23 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	err = writeRecord(e.out, record{Type: kindUser, ID: user, Name: profile.Name, Bio: profile.Bio, ImageURL: profile.ImageURL, Data: rawData(profile.Data), Time: profile.CreatedAt})
+	err = writeRecord(e.out, record{Type: kindUser, ID: user, Name: profile.Name, Bio: profile.Bio, Content: messages.Content{ImageURL: profile.ImageURL, Data: messages.Data(profile.Data)}, Time: profile.CreatedAt})
 	if err != nil {
 		return err
 	}
 	for _, pk := range []string{schema.FollowingPK(user), schema.FollowersPK(user)} {
-		if err := e.each(ctx, pk, func(it table.Item) error { return e.follow(ctx, pk, user, it) }); err != nil {
+		if err := each(ctx, e.store, table.Query{PK: pk}, func(it table.Item) error { return e.follow(ctx, pk, user, it) }); err != nil {
 			return err
 		}
 	}
-	if err := e.own(ctx, user); err != nil {
+	if err := e.stages(ctx, user, withUser, beforePosts, withPosts, afterPosts); err != nil {
 		return err
 	}
-	err = e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
-		p, err := schema.ParsePost(it)
-		if err != nil {
-			return err
-		}
-		return e.post(p)
-	})
-	if err != nil {
+	if err := e.postsOf(ctx, user); err != nil {
 		return err
 	}
 	err = pages(func(page page.Request) (page.List[feed.Comment], error) { return s.CommentsByUser(ctx, user, page) }, func(c feed.Comment) error {
-		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: c.PostID, AuthorID: user, Text: c.Text, Data: rawData(c.Data), Mentions: c.Mentions, Time: c.CreatedAt})
+		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: c.PostID, AuthorID: user, Content: messages.Content{Text: c.Text, Data: messages.Data(c.Data), Mentions: c.Mentions}, Time: c.CreatedAt})
 	})
 	if err != nil {
 		return err
@@ -83,7 +79,7 @@ func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) e
 		return err
 	}
 	if pk == schema.FollowingPK(user) {
-		return writeRecord(e.out, followRecord(user, edge.Other, edge))
+		return writeRecord(e.out, *followRecord(user, edge.Other, edge))
 	}
 	own, err := e.store.Get(ctx, table.GetInput{Key: schema.FollowingKey(edge.Other, user), Consistent: true})
 	if err != nil || own.Item == nil { // the follow has ended during the export
@@ -93,7 +89,31 @@ func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) e
 		return err
 	}
 	follower, _ := schema.UserOfSK(it.Key.SK) // ParseEdge has already checked this key
-	return writeRecord(e.out, followRecord(follower, user, edge))
+	return writeRecord(e.out, *followRecord(follower, user, edge))
+}
+
+// alive returns which of the bookmarked posts live.
+func (e *exporter) alive(ctx context.Context, bookmarks []table.Item) (map[string]bool, error) {
+	if len(bookmarks) == 0 {
+		return nil, nil
+	}
+	keys, living := make([]table.Key, len(bookmarks)), map[string]bool{}
+	for i, it := range bookmarks {
+		post, _ := schema.PostOfSK(it.Key.SK) // the query returns only keys of posts
+		keys[i] = schema.PostByIDKey(post)
+	}
+	res, err := e.store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range res.Items {
+		ref, err := schema.ParsePostRef(it)
+		if err != nil {
+			return nil, err
+		}
+		living[ref.ID] = !ref.Gone(e.cfg.Now())
+	}
+	return living, nil
 }
 
 // pages calls visit with each item of a list.

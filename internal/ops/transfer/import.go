@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -43,6 +44,9 @@ type Config struct {
 	MaxFollowing int64
 	// Writers and PageSize are passed to package fanout.
 	Writers, PageSize int
+	// Alone reports that no other process changes the table. So an export is a snapshot, and has also the records that
+	// are ahead of its clock.
+	Alone bool
 	// AtOnce is the number of records that are written at the same time. The default is 64.
 	AtOnce int
 	// Rate is the maximum number of write units a second, 0 for no limit.
@@ -75,22 +79,34 @@ func (c Config) withDefaults() Config {
 
 // Imported is the result of an import.
 type Imported struct {
-	Users     int `json:"users"`
-	Follows   int `json:"follows"`
-	Mutes     int `json:"mutes"`
-	Blocks    int `json:"blocks"`
-	Posts     int `json:"posts"`
-	Comments  int `json:"comments"`
-	Likes     int `json:"likes"`
-	Bookmarks int `json:"bookmarks"`
-	Markers   int `json:"markers"`
+	// Records has the numbers of the records that are in the table, and LeftOut has the other records of the files.
+	Records Counts
+	LeftOut LeftOut
 	// Entries is the number of timeline entries that were found in followers' homes.
-	Entries int `json:"entries"`
+	Entries int
 	// WCU is the number of write units of the import.
-	WCU float64 `json:"wcu"`
+	WCU float64
 	// DeliverySeconds is the duration of writing the posts and delivering them.
-	DeliverySeconds float64 `json:"delivery_seconds"`
-	Seconds         float64 `json:"seconds"`
+	DeliverySeconds, Seconds float64
+}
+
+// MarshalJSON implements json.Marshaler. The numbers of records are members beside the other members.
+func (i Imported) MarshalJSON() ([]byte, error) {
+	all := map[string]any{"left_out": i.LeftOut, "entries": i.Entries, "wcu": i.WCU, "delivery_seconds": i.DeliverySeconds, "seconds": i.Seconds}
+	for name, n := range i.Records {
+		all[name] = n
+	}
+	return json.Marshal(all)
+}
+
+// LeftOut has the numbers of records that an import left out, by the reason.
+type LeftOut struct {
+	// Ended has the posts that have ended, and the comments, likes and bookmarks of ended posts.
+	Ended Counts `json:"ended"`
+	// Deleted has the posts that were deleted in the table, and the comments, likes and bookmarks of deleted posts.
+	Deleted Counts `json:"deleted"`
+	// TakenBack is the number of likes that their users took back in the table.
+	TakenBack int `json:"taken_back"`
 }
 
 // importer is one import.
@@ -135,56 +151,34 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 		PushLimit: cfg.PushLimit, ActiveDays: cfg.ActiveDays, Writers: cfg.Writers, PageSize: cfg.PageSize, Walks: cfg.AtOnce, Log: cfg.Log,
 	})
 	out, err := im.run(ctx)
-	out.Seconds = time.Since(began).Seconds()
+	out.WCU, out.Seconds = im.spent.units(), time.Since(began).Seconds()
 	return out, err
 }
 
 func (im *importer) run(ctx context.Context) (Imported, error) {
-	counts := im.index.counts
-	out := Imported{
-		Users: counts[kindUser], Follows: counts[kindFollow], Mutes: counts[kindMute], Blocks: counts[kindBlock], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike], Bookmarks: counts[kindBookmark], Markers: counts[kindMarker],
+	out := Imported{Records: Counts{}}
+	for _, k := range kinds {
+		out.Records[k.name.many()] = im.index.counts[k.name]
 	}
-	// Follows are written before posts, because the delivery of a post writes pages of
-	// entries, and the backfill of a follow writes only few entries at a time.
-	err := im.write(ctx, kindUser, func(r *record) string { return r.ID }, im.user)
-	if err == nil {
-		err = im.write(ctx, kindFollow, func(r *record) string { return r.FollowerID }, im.follow)
+	for _, k := range kinds {
+		began, write := time.Now(), im.write
+		if k.write == nil {
+			write = im.likes
+		}
+		err := write(ctx, &k)
+		if k.name == kindPost {
+			out.DeliverySeconds = time.Since(began).Seconds()
+		}
+		if err != nil {
+			return out, err
+		}
 	}
-	ofUser := func(r *record) string { return r.UserID }
-	if err == nil {
-		err = im.write(ctx, kindMute, ofUser, func(ctx context.Context, r *record) error {
-			return im.feed.ImportMute(ctx, r.UserID, r.OtherID, r.Time)
-		})
-	}
-	if err == nil {
-		err = im.write(ctx, kindBlock, ofUser, func(ctx context.Context, r *record) error {
-			return im.feed.ImportBlock(ctx, r.UserID, r.OtherID, r.Time)
-		})
-	}
-	began := time.Now()
-	if err == nil {
-		err = im.write(ctx, kindPost, func(r *record) string { return r.AuthorID }, im.post)
-	}
-	out.DeliverySeconds = time.Since(began).Seconds()
-	if err == nil {
-		err = im.write(ctx, kindComment, func(r *record) string { return r.ID }, im.comment)
-	}
-	if err == nil {
-		err = im.likes(ctx)
-	}
-	if err == nil {
-		err = im.write(ctx, kindBookmark, ofUser, func(ctx context.Context, r *record) error {
-			return im.feed.ImportBookmark(ctx, r.UserID, im.index.postID(r.PostID), r.Time)
-		})
-	}
-	if err == nil {
-		err = im.write(ctx, kindMarker, ofUser, func(ctx context.Context, r *record) error {
-			return im.feed.ImportMarker(ctx, r.UserID, r.Name, r.Position, r.Time)
-		})
-	}
-	out.WCU = im.spent.units()
-	if err == nil {
-		out.Entries, err = im.verify(ctx)
+	var err error
+	out.Entries, out.LeftOut, err = im.verify(ctx)
+	for _, lost := range []Counts{out.LeftOut.Ended, out.LeftOut.Deleted, {kindLike.many(): out.LeftOut.TakenBack}} {
+		for name, n := range lost {
+			out.Records[name] -= n
+		}
 	}
 	return out, err
 }
@@ -209,10 +203,9 @@ type located struct {
 	*record
 }
 
-// write writes the records of a kind, with AtOnce writes at the same time. Records with the
-// same key are written one after another, because they change the same counts.
-func (im *importer) write(ctx context.Context, k kind, key func(*record) string, do func(context.Context, *record) error) error {
-	ph := im.phase(k)
+// write writes the records of a kind, with AtOnce writes at the same time.
+func (im *importer) write(ctx context.Context, k *kindSpec) error {
+	ph := im.phase(k.name)
 	defer ph.finish()
 	writers, ctx := errgroup.WithContext(ctx)
 	queues := make([]chan located, im.cfg.AtOnce)
@@ -220,7 +213,7 @@ func (im *importer) write(ctx context.Context, k kind, key func(*record) string,
 		queues[i] = make(chan located, 16)
 		writers.Go(func() error {
 			for r := range queues[i] {
-				if err := im.retry(ctx, func() error { return do(ctx, r.record) }); err != nil {
+				if err := im.retry(ctx, func() error { return k.write(im, ctx, r.record) }); err != nil {
 					return fmt.Errorf("%s: %w", r.at, err)
 				}
 				ph.add(1)
@@ -234,9 +227,9 @@ func (im *importer) write(ctx context.Context, k kind, key func(*record) string,
 				close(q)
 			}
 		}()
-		return im.eachRecord(ctx, k, func(at place, r *record) error {
+		return im.eachRecord(ctx, k.name, func(at place, r *record) error {
 			h := fnv.New32a()
-			_, _ = h.Write([]byte(key(r))) // Write of a hash never fails
+			_, _ = h.Write([]byte(k.key(r))) // Write of a hash never fails
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -246,10 +239,6 @@ func (im *importer) write(ctx context.Context, k kind, key func(*record) string,
 		})
 	})
 	return writers.Wait()
-}
-
-func (im *importer) user(ctx context.Context, r *record) error {
-	return im.feed.ImportUser(ctx, r.ID, r.profile(), r.Time)
 }
 
 func (im *importer) follow(ctx context.Context, r *record) error {
@@ -269,7 +258,7 @@ func (im *importer) post(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	post := schema.Post{ID: made, Author: r.AuthorID, Text: r.Text, ImageURL: r.ImageURL, Kind: r.Kind, Data: string(r.Data), Mentions: r.Mentions, End: r.end()}
+	post := schema.Post{ID: made, Author: r.AuthorID, Content: r.Content}
 	if r.EditedAt != nil {
 		post.EditedAt = *r.EditedAt
 	}
@@ -289,6 +278,14 @@ func (im *importer) comment(ctx context.Context, r *record) error {
 		return err
 	}
 	return im.feed.ImportComment(ctx, feed.Comment{ID: made, PostID: im.index.postID(r.PostID), AuthorID: r.AuthorID, Text: r.Text, Data: string(r.Data), Mentions: r.Mentions})
+}
+
+func (im *importer) bookmark(ctx context.Context, r *record) error {
+	return im.feed.ImportBookmark(ctx, r.UserID, im.index.postID(r.PostID), r.Time)
+}
+
+func (im *importer) marker(ctx context.Context, r *record) error {
+	return im.feed.ImportMarker(ctx, r.UserID, r.Name, r.Position, r.Time)
 }
 
 // tries is the maximum number of attempts of a step whose failure may be temporary.

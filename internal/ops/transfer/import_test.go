@@ -129,6 +129,7 @@ func texts(t *testing.T, s domain, user string) (push, pull []string) {
 }
 
 func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	done, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
@@ -152,7 +153,7 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	assert.Equal(t, `{"x":null}`, ann.Data)
 	album, old := posts.Items[0], posts.Items[1]
 	assert.Equal(t, "album", album.Kind)
-	assert.Equal(t, "{\"a\":\"\u202eé\",\"b\":[1.5]}", album.Data) //nolint:testifylint // each byte counts
+	assert.Equal(t, "{\"a\":\"\u202eé\",\"b\":[1.5]}", string(album.Data)) //nolint:testifylint // each byte counts
 	assert.Equal(t, []string{"bob", "cid"}, album.Mentions)
 	assert.Equal(t, today.Add(-701*day), old.CreatedAt)
 	assert.Equal(t, today.Add(-600*day), old.EditedAt)
@@ -182,6 +183,7 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 
 // TestEveryPhaseEndsAtItsTotal runs an import, which checks its writes, and an export.
 func TestEveryPhaseEndsAtItsTotal(t *testing.T) {
+	t.Parallel()
 	ended, underWay := map[string]transfer.Progress{}, map[string]bool{}
 	store := tabletest.NewMemory()
 	cfg := config(store)
@@ -205,6 +207,7 @@ func TestEveryPhaseEndsAtItsTotal(t *testing.T) {
 }
 
 func TestARepeatedImportChangesNothing(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	name := file(t, network()...)
 	_, err := transfer.Import(t.Context(), config(store), []string{name})
@@ -264,6 +267,7 @@ func (d *dying) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 }
 
 func TestAnImportThatDiesAnywhereGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	name := file(t, network()...)
 	synctest.Test(t, func(t *testing.T) {
 		for died, n := true, 0; died; n++ {
@@ -294,6 +298,7 @@ func TestAnImportThatDiesAnywhereGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
+	t.Parallel()
 	store := &dying{Store: tabletest.NewMemory(), left: 1, kill: func() { t.Error("written") }}
 	name := file(t,
 		rec{"type": "user", "id": "ann", "name": "Ann", "time": ago(day)},
@@ -324,8 +329,9 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`5: text: has 0 characters: it must have 1 to 5000`,
 		`5: image_url: is not an http or https URL`,
 		`6: time: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`,
+		`6: colour: is not a field of a post`,
 		`7: type: is "poke": it must be user, follow, mute, block, post, comment, like, bookmark or marker`,
-		`8: is not a JSON object`,
+		`8: is not a JSON object: write one record a line, as docs/IMPORT.md shows`,
 		`9: begins with a byte order mark: save the file without it`,
 		`10: is compressed: unpack the file first`,
 		`11: post_id: must not be a JSON number`,
@@ -344,6 +350,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 
 // An import accepts no line that the API would refuse, and no line that would not be stored as it is.
 func TestLinesThatTheAPIWouldRefuseAreFaults(t *testing.T) {
+	t.Parallel()
 	const user = `{"type":"user","id":"ann","name":"Ann","time":"2024-01-31T12:00:00Z"`
 	lines := []struct{ line, fault string }{
 		{user + `,"name":"Bnn"}`, "name: occurs more than once"},
@@ -367,7 +374,8 @@ func TestLinesThatTheAPIWouldRefuseAreFaults(t *testing.T) {
 		{`{"type":"post","id":"p","author_id":"bob","text":"x","time":"2024-01-31T12:00:00Z","expires_at":"tomorrow"}`, `expires_at: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`},
 		{`{"type":"comment","id":"c","post_id":"p","author_id":"bob","text":"x","time":"2024-01-31T12:00:00Z","expires_at":"2024-02-01T00:00:00Z"}`, "expires_at: is not a field of a comment"},
 		{`{"type":null}`, "type: is null: leave it out instead"},
-		{`null`, "is not a JSON object"},
+		{`null`, "is not a JSON object: write one record a line, as docs/IMPORT.md shows"},
+		{`id,name,bio`, "is not a JSON object: write one record a line, as docs/IMPORT.md shows"},
 		{`{"type":"follow","follower_id":"a#b","author_id":"bob","time":"2024-01-31T12:00:00Z"}`, `follower_id: "a#b" is not a user id: use ` + id.UserGrammar},
 		{`{"type":"follow","follower_id":"bob","author_id":"a#b","time":"2024-01-31T12:00:00Z"}`, `author_id: "a#b" is not a user id: use ` + id.UserGrammar},
 		{`{"type":"follow","follower_id":"ann","author_id":"bob","from":"x","time":"2024-01-31T12:00:00Z"}`, `from: "x" is not the id of a post`},
@@ -388,6 +396,7 @@ func TestLinesThatTheAPIWouldRefuseAreFaults(t *testing.T) {
 }
 
 func TestTwentyFaultsAreNamedAndAllAreCounted(t *testing.T) {
+	t.Parallel()
 	for _, total := range []int{19, 20, 21, 45} {
 		_, err := transfer.Import(t.Context(), config(tabletest.NewMemory()), []string{file(t, slices.Repeat([]any{"[]"}, total)...)})
 		var invalid *transfer.InvalidError
@@ -397,12 +406,14 @@ func TestTwentyFaultsAreNamedAndAllAreCounted(t *testing.T) {
 }
 
 func TestALineThatIsTooLongIsNamed(t *testing.T) {
+	t.Parallel()
 	name := file(t, network()[0], strings.Repeat("x", 1<<20))
 	_, err := transfer.Import(t.Context(), config(tabletest.NewMemory()), []string{name})
 	require.EqualError(t, err, name+":2: is longer than 1048576 bytes: is it JSON lines?")
 }
 
 func TestAUserMayHaveNoMoreThanTheAPIAllows(t *testing.T) {
+	t.Parallel()
 	for most, line := range map[string]rec{
 		"ann mutes more than 1000 users":   {"type": "mute", "user_id": "ann", "other_id": "bob", "time": ago(day)},
 		"ann has more than 1000 bookmarks": {"type": "bookmark", "user_id": "ann", "post_id": "p", "time": ago(day)},
@@ -410,7 +421,8 @@ func TestAUserMayHaveNoMoreThanTheAPIAllows(t *testing.T) {
 	} {
 		lines := slices.Repeat([]any{line}, 1002)
 		lines[1001] = "[]"
-		for n, want := range map[int][]string{1001: {":1001: user_id: " + most, ":1002: is not a JSON object"}, 1000: {":1001: is not a JSON object"}} {
+		const other = ": is not a JSON object: write one record a line, as docs/IMPORT.md shows"
+		for n, want := range map[int][]string{1001: {":1001: user_id: " + most, ":1002" + other}, 1000: {":1001" + other}} {
 			name := file(t, append(slices.Clone(lines[:n]), "[]")...)
 			_, err := transfer.Import(t.Context(), config(tabletest.NewMemory()), []string{name})
 			var invalid *transfer.InvalidError
@@ -424,6 +436,7 @@ func TestAUserMayHaveNoMoreThanTheAPIAllows(t *testing.T) {
 }
 
 func TestNamesOfOtherRecordsMustBeInTheFilesOrInTheTable(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
@@ -462,6 +475,7 @@ func TestNamesOfOtherRecordsMustBeInTheFilesOrInTheTable(t *testing.T) {
 }
 
 func TestPostsOfAnAuthorWhoHasFollowersReachThem(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
@@ -474,6 +488,7 @@ func TestPostsOfAnAuthorWhoHasFollowersReachThem(t *testing.T) {
 }
 
 func TestAnImportPaysForItsWriteUnits(t *testing.T) {
+	t.Parallel()
 	name := file(t, network()...)
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(tabletest.NewMemory())

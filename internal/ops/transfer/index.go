@@ -3,6 +3,7 @@ package transfer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -13,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -125,19 +125,17 @@ type index struct {
 	posts map[hashed]hashed
 	// comments has the ids of the comments in the files.
 	comments map[hashed]struct{}
-	// mutes has the number of mutes of each user in the files. blocks has the pairs of users
-	// with a block between them.
-	mutes map[string]int
-	// bookmarks and markers have the number of bookmarks and of markers of each user in the files.
-	bookmarks, markers map[string]int
-	blocks             map[hashed]struct{}
-	counts             map[kind]int
+	// blocks has the pairs of users with a block between them.
+	blocks map[hashed]struct{}
+	// owned has the numbers of records of the kinds with a maximum, by kind and user.
+	owned  map[kind]map[string]int
+	counts map[kind]int
 }
 
 // read checks all lines of the files. It also checks that each record that a line names is in the
 // files or in the table. It writes nothing. If there are faults, the error is an *InvalidError.
 func read(ctx context.Context, store table.Store, files []string, maxFollowing int64, now time.Time) (*index, error) {
-	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, mutes: map[string]int{}, bookmarks: map[string]int{}, markers: map[string]int{}, blocks: map[hashed]struct{}{}, counts: map[kind]int{}}
+	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, blocks: map[hashed]struct{}{}, owned: map[kind]map[string]int{}, counts: map[kind]int{}}
 	invalid := &InvalidError{}
 	err := CheckFiles(files)
 	if err != nil {
@@ -167,44 +165,57 @@ func read(ctx context.Context, store table.Store, files []string, maxFollowing i
 }
 
 // define adds a record's ids and counts to the index, and returns the faults of the record.
-func (ix *index) define(r *record) (faults []defect) {
-	again := defect{"id", fmt.Sprintf("%q is the id of an earlier %s", r.ID, r.Type)}
-	switch r.Type {
-	case kindUser:
-		if _, there := ix.users[r.ID]; there {
-			return []defect{again}
+func (ix *index) define(r *record) []defect {
+	spec := r.Type.spec()
+	if spec.most > 0 {
+		if ix.owned[r.Type] == nil {
+			ix.owned[r.Type] = map[string]int{}
 		}
-		ix.users[r.ID] = 0
-	case kindPost:
-		if _, there := ix.posts[hashOf(r.ID)]; there {
-			return []defect{again}
+		if ix.owned[r.Type][r.UserID]++; ix.owned[r.Type][r.UserID] == spec.most+1 {
+			return []defect{{"user_id", fmt.Sprintf(spec.over, r.UserID, spec.most)}}
 		}
-		made, err := r.madeID()
-		if err != nil {
-			return []defect{{"time", err.Error()}}
-		}
-		ix.posts[hashOf(r.ID)] = hashed(id.Pack(made))
-	case kindComment:
-		if _, there := ix.comments[hashOf(r.ID)]; there {
-			return []defect{again}
-		}
-		ix.comments[hashOf(r.ID)] = struct{}{}
-	case kindMute:
-		if ix.mutes[r.UserID]++; ix.mutes[r.UserID] == feed.MaxMutes+1 {
-			return []defect{{"user_id", fmt.Sprintf("%s mutes more than %d users", r.UserID, feed.MaxMutes)}}
-		}
-	case kindBookmark:
-		if ix.bookmarks[r.UserID]++; ix.bookmarks[r.UserID] == feed.MaxBookmarks+1 {
-			return []defect{{"user_id", fmt.Sprintf("%s has more than %d bookmarks", r.UserID, feed.MaxBookmarks)}}
-		}
-	case kindMarker:
-		if ix.markers[r.UserID]++; ix.markers[r.UserID] == feed.MaxMarkers+1 {
-			return []defect{{"user_id", fmt.Sprintf("%s has more than %d markers", r.UserID, feed.MaxMarkers)}}
-		}
-	case kindBlock:
-		ix.blocks[pairOf(r.UserID, r.OtherID)] = struct{}{}
-	case kindFollow, kindLike: // these records have no id
 	}
+	if spec.define == nil {
+		return nil
+	}
+	return spec.define(ix, r)
+}
+
+// again is the fault of a record with the id of an earlier record.
+func (r *record) again() []defect {
+	return []defect{{"id", fmt.Sprintf("%q is the id of an earlier %s", r.ID, r.Type)}}
+}
+
+func (ix *index) user(r *record) []defect {
+	if _, there := ix.users[r.ID]; there {
+		return r.again()
+	}
+	ix.users[r.ID] = 0
+	return nil
+}
+
+func (ix *index) post(r *record) []defect {
+	if _, there := ix.posts[hashOf(r.ID)]; there {
+		return r.again()
+	}
+	made, err := r.madeID()
+	if err != nil {
+		return []defect{{"time", err.Error()}}
+	}
+	ix.posts[hashOf(r.ID)] = hashed(id.Pack(made))
+	return nil
+}
+
+func (ix *index) comment(r *record) []defect {
+	if _, there := ix.comments[hashOf(r.ID)]; there {
+		return r.again()
+	}
+	ix.comments[hashOf(r.ID)] = struct{}{}
+	return nil
+}
+
+func (ix *index) block(r *record) []defect {
+	ix.blocks[pairOf(r.UserID, r.OtherID)] = struct{}{}
 	return nil
 }
 
@@ -217,27 +228,6 @@ func (ix *index) postID(named string) string {
 		return id.Unpack(made[:])
 	}
 	return named
-}
-
-// name is a field that names another record.
-type name struct{ field, value string }
-
-// names returns the names of the users and of the post that must exist for the record.
-func (r *record) names() (users []name, post name) {
-	switch r.Type {
-	case kindFollow:
-		return []name{{"follower_id", r.FollowerID}, {"author_id", r.AuthorID}}, name{}
-	case kindMute, kindBlock, kindMarker:
-		return []name{{"user_id", r.UserID}}, name{} // the other user may have been removed
-	case kindPost:
-		return []name{{"author_id", r.AuthorID}}, name{}
-	case kindComment:
-		return []name{{"author_id", r.AuthorID}}, name{"post_id", r.PostID}
-	case kindLike, kindBookmark:
-		return []name{{"user_id", r.UserID}}, name{"post_id", r.PostID}
-	case kindUser:
-	}
-	return nil, name{}
 }
 
 // asked is the first line that names a certain record outside of the files.
@@ -254,19 +244,22 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 		if len(faults) > 0 {
 			return fmt.Errorf("%s has changed while it was read", at)
 		}
-		users, post := r.names()
-		for _, u := range users {
-			if _, there := ix.users[u.value]; !there {
-				ask(outside, schema.ProfileKey(u.value), at, u.field)
-			}
-		}
-		if post.field != "" {
-			if _, there := ix.posts[hashOf(post.value)]; !there {
-				if !id.Valid(post.value) {
-					invalid.add(at, defect{post.field, fmt.Sprintf("%q is not the id of a post of the files", post.value)})
-					return nil
+		for _, name := range r.Type.spec().required {
+			v, _ := r.value(name)
+			switch fields[name].names {
+			case "user":
+				if _, there := ix.users[v.String()]; !there {
+					ask(outside, schema.ProfileKey(v.String()), at, name)
 				}
-				ask(outside, schema.PostByIDKey(post.value), at, post.field)
+			case "post":
+				if _, there := ix.posts[hashOf(v.String())]; there {
+					continue
+				}
+				if !id.Valid(v.String()) {
+					invalid.add(at, defect{name, fmt.Sprintf("%q is not the id of a post of the files", v.String())})
+					continue
+				}
+				ask(outside, schema.PostByIDKey(v.String()), at, name)
 			}
 		}
 		if _, between := ix.blocks[pairOf(r.FollowerID, r.AuthorID)]; between && r.Type == kindFollow {
@@ -350,7 +343,7 @@ func findOutside(ctx context.Context, store table.Store, outside map[table.Key]a
 		return err
 	}
 	missing := slices.SortedFunc(maps.Keys(outside), func(a, b table.Key) int {
-		return strings.Compare(outside[a].at.file, outside[b].at.file)*2 + compare(outside[a].at.line, outside[b].at.line)
+		return strings.Compare(outside[a].at.file, outside[b].at.file)*2 + cmp.Compare(outside[a].at.line, outside[b].at.line)
 	})
 	for _, key := range missing {
 		what := "user " + strings.TrimPrefix(key.PK, "u#")
@@ -361,8 +354,6 @@ func findOutside(ctx context.Context, store table.Store, outside map[table.Key]a
 	}
 	return nil
 }
-
-func compare(a, b int) int { return min(1, max(-1, a-b)) }
 
 // shown reports whether homes will show a post for longer than the time rest.
 func (im *importer) shown(ctx context.Context, post string, rest time.Duration) (bool, error) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,7 @@ import (
 
 // An import counts reactions of each kind, and an export has each kind, even if the kind is not configured.
 func TestKindsOfReactionGoInAndOut(t *testing.T) {
+	t.Parallel()
 	lines := append(network(),
 		rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)},
 		rec{"type": "like", "post_id": "p-new", "user_id": "ann", "kind": "like", "time": ago(day)},
@@ -65,18 +67,21 @@ func TestKindsOfReactionGoInAndOut(t *testing.T) {
 
 // An import notices if the count of a kind differs from the reactions of this kind.
 func TestAnImportVerifiesEachKind(t *testing.T) {
-	store := tabletest.NewMemory()
-	name := file(t, append(network(), rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)})...)
-	_, err := transfer.Import(t.Context(), config(store), []string{name})
-	require.NoError(t, err)
-	posts, err := service(store, today).PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
-	require.NoError(t, err)
-	_, err = store.Update(t.Context(), table.UpdateInput{Key: schema.LikeCountKey(posts.Items[0].ID), Add: []table.Attr{
-		{Name: schema.AttrLikes, Value: table.N(1)}, {Name: schema.AttrCount("love"), Value: table.N(-1)},
-	}})
-	require.NoError(t, err)
-	_, err = transfer.Import(t.Context(), config(store), []string{name})
-	var missing *transfer.MissingError
-	require.ErrorAs(t, err, &missing)
-	assert.Equal(t, []string{"likes of post " + posts.Items[0].ID + ": the count is like=2, and there are like=1 love=1"}, missing.Faults)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := tabletest.NewMemory()
+		name := file(t, append(network(), rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)})...)
+		_, err := transfer.Import(t.Context(), config(store), []string{name})
+		require.NoError(t, err)
+		posts, err := service(store, today).PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+		require.NoError(t, err)
+		_, err = store.Update(t.Context(), table.UpdateInput{Key: schema.LikeCountKey(posts.Items[0].ID), Add: []table.Attr{
+			{Name: schema.AttrLikes, Value: table.N(1)}, {Name: schema.AttrCount("love"), Value: table.N(-1)},
+		}})
+		require.NoError(t, err)
+		_, err = transfer.Import(t.Context(), config(store), []string{name})
+		var missing *transfer.MissingError
+		require.ErrorAs(t, err, &missing)
+		assert.Equal(t, []string{"likes of post " + posts.Items[0].ID + ": the count is like=2, and there are like=1 love=1"}, missing.Faults)
+	})
 }

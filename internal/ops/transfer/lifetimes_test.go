@@ -29,6 +29,7 @@ func reader(store table.Store, now time.Time, ttl time.Duration) (domain, *lifet
 }
 
 func TestAnImportObeysTheStoredTTL(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	_, view := reader(store, today, 84*time.Hour)
 	require.NoError(t, view.Decide(t.Context()))
@@ -41,6 +42,7 @@ func TestAnImportObeysTheStoredTTL(t *testing.T) {
 }
 
 func TestAnImportIntoANewTableDecidesItsTTL(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)

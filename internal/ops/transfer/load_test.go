@@ -86,6 +86,7 @@ func (l *loaded) leave(now *int) {
 }
 
 func TestAnImportWaitsForATableThatIsAway(t *testing.T) {
+	t.Parallel()
 	name := file(t, network()...)
 	synctest.Test(t, func(t *testing.T) {
 		var once sync.Once
@@ -107,6 +108,7 @@ func TestAnImportWaitsForATableThatIsAway(t *testing.T) {
 }
 
 func TestAnImportEndsAtOnceAtAnErrorThatNoTimeMends(t *testing.T) {
+	t.Parallel()
 	name := file(t, network()...)
 	for _, refusal := range []error{&table.InvalidError{Problem: "refused"}, &fault.Error{Kind: fault.NotFound, Detail: "refused"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -138,6 +140,7 @@ func (r *refusing) BatchWrite(ctx context.Context, writes []table.BatchWrite) (t
 }
 
 func TestADeliveryThatFailsEndsAnImportWithItsCause(t *testing.T) {
+	t.Parallel()
 	name := file(t, network()...)
 	for batch := int64(1); ; batch++ {
 		store := &refusing{Store: tabletest.NewMemory()}
@@ -156,6 +159,7 @@ func TestADeliveryThatFailsEndsAnImportWithItsCause(t *testing.T) {
 
 // The chunks of a post are handled one after another, and no chunk may be left out.
 func TestAPostOfManyChunksReachesAllFollowers(t *testing.T) {
+	t.Parallel()
 	cfg := config(tabletest.NewMemory())
 	cfg.PageSize = 1
 	done, err := transfer.Import(t.Context(), cfg, []string{file(t, network()...)})
@@ -164,6 +168,7 @@ func TestAPostOfManyChunksReachesAllFollowers(t *testing.T) {
 }
 
 func TestAnImportWorksOnAsManyRecordsAtOnceAsItMay(t *testing.T) {
+	t.Parallel()
 	var users []any
 	for i := range 40 {
 		users = append(users, rec{"type": "user", "id": fmt.Sprint("u", i), "name": "x", "time": ago(day)})
@@ -181,6 +186,7 @@ func TestAnImportWorksOnAsManyRecordsAtOnceAsItMay(t *testing.T) {
 
 // Between two reads of the check, users may change a count and its items.
 func TestTheCheckOfAnImportWaitsForCountsThatAreChanging(t *testing.T) {
+	t.Parallel()
 	name := file(t, network()...)
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()

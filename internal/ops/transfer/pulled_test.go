@@ -20,6 +20,7 @@ import (
 // post, because the home merges in all posts. A user who followed the author earlier needs the entries
 // of older posts, because the home merges in only the posts since yesterday.
 func TestAHomeNeedsNoEntryOfAPostThatItMergesIn(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	name := file(t, append(network(), rec{"type": "user", "id": "dan", "name": "Dan", "time": ago(20 * day)})...)
 	_, err := transfer.Import(t.Context(), config(store), []string{name})
@@ -51,6 +52,7 @@ func TestAHomeNeedsNoEntryOfAPostThatItMergesIn(t *testing.T) {
 
 // A user follows beside the import, and no worker has copied the posts yet: the home merges them in.
 func TestAHomeNeedsNoEntryBeforeItsBackfillEnds(t *testing.T) {
+	t.Parallel()
 	store := tabletest.NewMemory()
 	name := file(t, append(network(), rec{"type": "user", "id": "dan", "name": "Dan", "time": ago(20 * day)})...)
 	_, err := transfer.Import(t.Context(), config(store), []string{name})

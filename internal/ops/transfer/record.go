@@ -24,11 +24,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"fanfare/internal/fault"
-
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/strictjson"
@@ -36,80 +37,24 @@ import (
 	"fanfare/messages"
 )
 
-// kind is the type of a record.
-type kind string
-
-// The kinds in the order of their import. Each kind needs only the kinds before it.
-const (
-	kindUser     kind = "user"
-	kindFollow   kind = "follow"
-	kindMute     kind = "mute"
-	kindBlock    kind = "block"
-	kindPost     kind = "post"
-	kindComment  kind = "comment"
-	kindLike     kind = "like"
-	kindBookmark kind = "bookmark"
-	kindMarker   kind = "marker"
-)
-
-func kinds() []kind {
-	return []kind{kindUser, kindFollow, kindMute, kindBlock, kindPost, kindComment, kindLike, kindBookmark, kindMarker}
-}
-
-// fields returns the names of the required and of the optional fields of a kind.
-func (k kind) fields() (required, optional []string) {
-	switch k {
-	case kindUser:
-		return []string{"id", "name", "time"}, []string{"bio", "image_url", "data"}
-	case kindFollow:
-		return []string{"follower_id", "author_id", "time"}, []string{"from"}
-	case kindMute, kindBlock:
-		return []string{"user_id", "other_id", "time"}, nil
-	case kindPost:
-		return []string{"id", "author_id", "text", "time"}, []string{"image_url", "edited_at", "kind", "data", "mentions", "expires_at"}
-	case kindComment:
-		return []string{"id", "post_id", "author_id", "text", "time"}, []string{"data", "mentions"}
-	case kindLike:
-		return []string{"post_id", "user_id", "time"}, []string{"kind"}
-	case kindBookmark:
-		return []string{"post_id", "user_id", "time"}, nil
-	case kindMarker:
-		return []string{"user_id", "name", "position", "time"}, nil
-	}
-	return nil, nil
-}
-
-// record is one line. The kind decides which fields a record has.
+// record is one line. The kind decides which fields a record has. The tag `names` of a field is the kind of object that the field names:
+// the record itself, a user or post that must exist, or another user, who may have been removed.
 type record struct {
-	Type       kind       `json:"type"`
-	ID         string     `json:"id,omitempty"`
-	PostID     string     `json:"post_id,omitempty"`
-	AuthorID   string     `json:"author_id,omitempty"`
-	FollowerID string     `json:"follower_id,omitempty"`
-	UserID     string     `json:"user_id,omitempty"`
-	OtherID    string     `json:"other_id,omitempty"`
-	Name       string     `json:"name,omitempty"`
-	Bio        string     `json:"bio,omitempty"`
-	Text       string     `json:"text,omitempty"`
-	ImageURL   string     `json:"image_url,omitempty"`
-	From       string     `json:"from,omitempty"`
-	Kind       string     `json:"kind,omitempty"`
-	Position   string     `json:"position,omitempty"`
-	Time       time.Time  `json:"time"`
-	EditedAt   *time.Time `json:"edited_at,omitempty"`
-	// Data is a JSON object, nil for none.
-	Data     json.RawMessage `json:"data,omitempty"`
-	Mentions []string        `json:"mentions,omitempty"`
-	// ExpiresAt is the end of a post, nil for a post without an end.
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-}
-
-// end returns the end of a post, zero for a post without an end.
-func (r *record) end() time.Time {
-	if r.ExpiresAt == nil {
-		return time.Time{}
-	}
-	return *r.ExpiresAt
+	Type       kind   `json:"type"`
+	ID         string `json:"id,omitempty" names:"itself"`
+	PostID     string `json:"post_id,omitempty" names:"post"`
+	AuthorID   string `json:"author_id,omitempty" names:"user"`
+	FollowerID string `json:"follower_id,omitempty" names:"user"`
+	UserID     string `json:"user_id,omitempty" names:"user"`
+	OtherID    string `json:"other_id,omitempty" names:"other"`
+	Name       string `json:"name,omitempty"`
+	Bio        string `json:"bio,omitempty"`
+	// Content has the text of a comment, the data of a user, and the kind of a like, too.
+	messages.Content
+	From     string     `json:"from,omitempty"`
+	Position string     `json:"position,omitempty"`
+	Time     time.Time  `json:"time"`
+	EditedAt *time.Time `json:"edited_at,omitempty"`
 }
 
 // profile returns the profile of a user record.
@@ -117,12 +62,22 @@ func (r *record) profile() feed.ProfileInput {
 	return feed.ProfileInput{Name: r.Name, Bio: r.Bio, ImageURL: r.ImageURL, Data: new(string(r.Data))}
 }
 
-// rawData returns stored data in the form of a line.
-func rawData(data string) json.RawMessage {
-	if data == "" {
-		return nil
+// comment returns the comment of a comment record.
+func (r *record) comment() feed.CommentInput {
+	return feed.CommentInput{Text: r.Text, Data: string(r.Data), Mentions: r.Mentions}
+}
+
+func (r *record) itself() string { return r.ID }
+
+func (r *record) user() string { return r.UserID }
+
+// value returns the field of r with a name. ok is false if no kind has such a field.
+func (r *record) value(name string) (v reflect.Value, ok bool) {
+	f, ok := fields[name]
+	if !ok {
+		return v, false
 	}
-	return json.RawMessage(data)
+	return reflect.ValueOf(r).Elem().FieldByIndex(f.index), true
 }
 
 // defect is the reason why a field of a line cannot be imported. If field is "", the reason
@@ -134,59 +89,72 @@ const maxOwnID = 256
 
 // parse reads one line and returns all its faults.
 func parse(line []byte, now time.Time) (r record, faults []defect) {
-	refuse := func(field, format string, args ...any) {
-		faults = append(faults, defect{field, fmt.Sprintf(format, args...)})
-	}
-	switch {
-	case bytes.HasPrefix(line, []byte("\xef\xbb\xbf")):
-		refuse("", "begins with a byte order mark: save the file without it")
-		return r, faults
-	case bytes.HasPrefix(line, []byte("\x1f\x8b")):
-		refuse("", "is compressed: unpack the file first")
-		return r, faults
+	c := checks{now: now}
+	if other := otherFormat(line); other != "" {
+		c.refuse("", "%s", other)
+		return r, c.faults
 	}
 	members, err := strictjson.Members(line)
 	if err != nil {
-		return r, append(faults, defectOf(err))
+		return r, append(c.faults, defectOf(err))
 	}
-	present := map[string]bool{}
+	present, wrong := map[string]bool{}, map[string]bool{}
 	for _, m := range members {
 		present[m.Name] = true
-		field := r.field(m.Name)
+		v, known := r.value(m.Name)
 		switch {
-		case field == nil: // no kind has this field, so present reports it below
+		case !known: // present reports the field below
 		case m.Value.Kind() == 'n':
-			refuse(m.Name, "is null: leave it out instead")
+			wrong[m.Name] = true
+			c.refuse(m.Name, "is null: leave it out instead")
 		default:
-			if err := strictjson.Unmarshal(m.Value, field); err != nil {
-				refuse(m.Name, "%s", defectOf(err).detail)
+			if err := strictjson.Unmarshal(m.Value, v.Addr().Interface()); err != nil {
+				wrong[m.Name] = true
+				c.refuse(m.Name, "%s", defectOf(err).detail)
+			} else if m.Name == "expires_at" && r.ExpiresAt.IsZero() { // in the domain this means no end
+				c.refuse(m.Name, "is not after time, in whole seconds")
 			}
 		}
 	}
-	if len(faults) > 0 {
-		return r, faults
+	if wrong["type"] {
+		return r, c.faults
 	}
-	required, optional := r.Type.fields()
-	if required == nil {
-		refuse("type", "is %q: it must be user, follow, mute, block, post, comment, like, bookmark or marker", r.Type)
-		return r, faults
+	spec := r.Type.spec()
+	if spec == nil {
+		c.refuse("type", "is %q: it must be %s", r.Type, list("or", func(k kind) string { return string(k) }))
+		return r, c.faults
 	}
-	for _, name := range required {
+	for _, name := range spec.required {
 		if !present[name] {
-			refuse(name, "is missing")
+			c.refuse(name, "is missing")
 		}
-		delete(present, name)
 	}
-	for _, name := range append(optional, "type") {
-		delete(present, name)
-	}
+	known := append(slices.Concat(spec.required, spec.optional), "type")
 	for _, name := range slices.Sorted(maps.Keys(present)) {
-		refuse(name, "is not a field of a %s", r.Type)
+		if !slices.Contains(known, name) {
+			c.refuse(name, "is not a field of a %s", r.Type)
+		}
 	}
-	if len(faults) > 0 {
-		return r, faults
+	for _, bad := range r.check(spec, now) { // a field that is missing or cannot be read has its fault already
+		if name, _, _ := strings.Cut(bad.field, "."); present[name] && !wrong[name] {
+			c.faults = append(c.faults, bad)
+		}
 	}
-	return r, r.check(now)
+	return r, c.faults
+}
+
+// otherFormat returns the fault of a line that is no JSON object, "" for none.
+func otherFormat(line []byte) string {
+	text := bytes.TrimSpace(line)
+	switch {
+	case bytes.HasPrefix(line, []byte("\xef\xbb\xbf")):
+		return "begins with a byte order mark: save the file without it"
+	case bytes.HasPrefix(line, []byte("\x1f\x8b")):
+		return "is compressed: unpack the file first"
+	case len(text) > 0 && text[0] != '{':
+		return "is not a JSON object: write one record a line, as docs/IMPORT.md shows"
+	}
+	return ""
 }
 
 // defectOf returns the fault of a line that cannot be decoded.
@@ -198,126 +166,89 @@ func defectOf(err error) defect {
 	return defect{fault.Field, fault.Detail}
 }
 
-// field returns a pointer to the field of r with a name, nil if no kind has such a field.
-func (r *record) field(name string) any {
-	switch name {
-	case "type":
-		return &r.Type
-	case "id":
-		return &r.ID
-	case "post_id":
-		return &r.PostID
-	case "author_id":
-		return &r.AuthorID
-	case "follower_id":
-		return &r.FollowerID
-	case "user_id":
-		return &r.UserID
-	case "other_id":
-		return &r.OtherID
-	case "name":
-		return &r.Name
-	case "bio":
-		return &r.Bio
-	case "text":
-		return &r.Text
-	case "image_url":
-		return &r.ImageURL
-	case "position":
-		return &r.Position
-	case "from":
-		return &r.From
-	case "kind":
-		return &r.Kind
-	case "time":
-		return &r.Time
-	case "edited_at":
-		return &r.EditedAt
-	case "data":
-		return &r.Data
-	case "mentions":
-		return &r.Mentions
-	case "expires_at":
-		return &r.ExpiresAt
-	}
-	return nil
+// checks has the faults of a record.
+type checks struct {
+	now    time.Time
+	faults []defect
+}
+
+func (c *checks) refuse(field, format string, args ...any) {
+	c.faults = append(c.faults, defect{field, fmt.Sprintf(format, args...)})
 }
 
 // check returns the faults of the values. The index checks that other records exist.
-func (r *record) check(now time.Time) (faults []defect) {
-	refuse := func(field, format string, args ...any) {
-		faults = append(faults, defect{field, fmt.Sprintf(format, args...)})
-	}
-	user := func(field, value string) {
-		if !id.ValidUser(value) {
-			refuse(field, "%q is not a user id: use %s", value, id.UserGrammar)
-		}
-	}
-	at := func(field string, t time.Time) {
-		switch {
-		case t.UnixMilli() < 0:
-			refuse(field, "%s is before 1970", t.Format(time.RFC3339))
-		case t.After(now):
-			refuse(field, "%s is in the future", t.Format(time.RFC3339))
-		}
-	}
-	own := func(field, value string) {
-		if value == "" || len(value) > maxOwnID {
-			refuse(field, "has %d bytes: it must have 1 to %d", len(value), maxOwnID)
-		}
-	}
-	values := func(found []fault.FieldError) {
-		for _, f := range found {
-			refuse(f.Field, "%s", f.Detail)
-		}
-	}
+func (r *record) check(spec *kindSpec, now time.Time) []defect {
+	c := checks{now: now}
 	r.Time = r.Time.UTC().Truncate(time.Millisecond)
-	at("time", r.Time)
-	switch r.Type {
-	case kindUser:
-		user("id", r.ID)
-		values(r.profile().Check())
-	case kindFollow:
-		user("follower_id", r.FollowerID)
-		user("author_id", r.AuthorID)
-		if r.FollowerID == r.AuthorID {
-			refuse("author_id", "is the follower's own id")
-		}
-		if r.From != "" && !id.Valid(r.From) {
-			refuse("from", "%q is not the id of a post", r.From)
-		}
-	case kindMute, kindBlock:
-		user("user_id", r.UserID)
-		user("other_id", r.OtherID)
-		if r.UserID == r.OtherID {
-			refuse("other_id", "is the user's own id")
-		}
-	case kindPost:
-		own("id", r.ID)
-		user("author_id", r.AuthorID)
-		values(feed.PostInput{Text: r.Text, ImageURL: r.ImageURL, Kind: r.Kind, Data: string(r.Data), Mentions: r.Mentions}.Check())
-		if r.EditedAt != nil {
-			at("edited_at", *r.EditedAt)
-		}
-		if r.ExpiresAt != nil && !r.ExpiresAt.Truncate(time.Second).After(r.Time) {
-			refuse("expires_at", "is not after time, in whole seconds")
-		}
-	case kindComment:
-		own("id", r.ID)
-		own("post_id", r.PostID)
-		user("author_id", r.AuthorID)
-		values(feed.CommentInput{Text: r.Text, Data: string(r.Data), Mentions: r.Mentions}.Check())
-	case kindMarker:
-		user("user_id", r.UserID)
-		values(feed.CheckMarker(r.Name, r.Position))
-	case kindLike, kindBookmark:
-		own("post_id", r.PostID)
-		user("user_id", r.UserID)
-		if !messages.ValidReaction(r.reaction()) {
-			refuse("kind", "%q is not a kind of reaction: use 1 to %d of a-z 0-9, a letter first", r.Kind, messages.MaxReaction)
+	c.time("time", r.Time)
+	for _, name := range spec.required {
+		if what := fields[name].names; what != "" {
+			v, _ := r.value(name)
+			c.name(name, what == "post" || what == "itself" && spec.name != kindUser, v.String())
 		}
 	}
-	return faults
+	if spec.check != nil {
+		spec.check(&c, r)
+	}
+	return c.faults
+}
+
+// name checks the id of a user, or an id in the author's own form.
+func (c *checks) name(field string, own bool, value string) {
+	if own && (value == "" || len(value) > maxOwnID) {
+		c.refuse(field, "has %d bytes: it must have 1 to %d", len(value), maxOwnID)
+	}
+	if !own && !id.ValidUser(value) {
+		c.refuse(field, "%q is not a user id: use %s", value, id.UserGrammar)
+	}
+}
+
+func (c *checks) time(field string, t time.Time) {
+	switch {
+	case t.UnixMilli() < 0:
+		c.refuse(field, "%s is before 1970", t.Format(time.RFC3339))
+	case t.After(c.now):
+		c.refuse(field, "%s is in the future", t.Format(time.RFC3339))
+	}
+}
+
+// values adds faults of the domain.
+func (c *checks) values(found []fault.FieldError) {
+	for _, f := range found {
+		c.refuse(f.Field, "%s", f.Detail)
+	}
+}
+
+func (c *checks) follow(r *record) {
+	if r.FollowerID == r.AuthorID {
+		c.refuse("author_id", "is the follower's own id")
+	}
+	if r.From != "" && !id.Valid(r.From) {
+		c.refuse("from", "%q is not the id of a post", r.From)
+	}
+}
+
+// other checks a mute or a block.
+func (c *checks) other(r *record) {
+	if r.UserID == r.OtherID {
+		c.refuse("other_id", "is the user's own id")
+	}
+}
+
+func (c *checks) post(r *record) {
+	c.values(feed.PostInput{Content: r.Content}.Check())
+	if r.EditedAt != nil {
+		c.time("edited_at", *r.EditedAt)
+	}
+	if !r.ExpiresAt.IsZero() && !r.ExpiresAt.Truncate(time.Second).After(r.Time) {
+		c.refuse("expires_at", "is not after time, in whole seconds")
+	}
+}
+
+func (c *checks) like(r *record) {
+	if !messages.ValidReaction(r.reaction()) {
+		c.refuse("kind", "%q is not a kind of reaction: use 1 to %d of a-z 0-9, a letter first", r.Kind, messages.MaxReaction)
+	}
 }
 
 // madeID returns the new id of a post or a comment. If the id in the file is an id of the

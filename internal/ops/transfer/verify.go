@@ -34,6 +34,7 @@ type verifier struct {
 	store table.Store
 	mu    sync.Mutex
 	found MissingError
+	left  LeftOut
 }
 
 func (v *verifier) miss(format string, args ...any) {
@@ -47,21 +48,32 @@ func (v *verifier) miss(format string, args ...any) {
 // verify checks that all records of the files are in the table, that the counts of their
 // users and posts are exact, and that the posts are in the timelines of all followers. If a
 // check fails, the error is a *MissingError.
-func (im *importer) verify(ctx context.Context) (entries int, err error) {
-	v := &verifier{im: im, store: table.HideExpired(im.cfg.Store, im.cfg.Now)}
+func (im *importer) verify(ctx context.Context) (entries int, left LeftOut, err error) {
+	v := &verifier{im: im, store: table.HideExpired(im.cfg.Store, im.cfg.Now), left: LeftOut{Ended: ofPosts(), Deleted: ofPosts()}}
 	steps := []func(context.Context) error{v.records, v.users, v.likeCounts, func(ctx context.Context) (err error) {
 		entries, err = v.deliveries(ctx)
 		return err
 	}}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return entries, fmt.Errorf("verify: %w", err)
+			return entries, v.left, fmt.Errorf("verify: %w", err)
 		}
 	}
 	if v.found.Total > 0 {
-		return entries, &v.found
+		return entries, v.left, &v.found
 	}
-	return entries, nil
+	return entries, v.left, nil
+}
+
+// leaveOut counts a record that the import left out, because its post is gone.
+func (v *verifier) leaveOut(k kind, post schema.PostRef) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if now := v.im.cfg.Now(); post.End.IsZero() || now.Before(post.End) {
+		v.left.Deleted[k.many()]++
+		return
+	}
+	v.left.Ended[k.many()]++
 }
 
 // side runs steps, with AtOnce steps at the same time, until a step fails.
@@ -89,8 +101,8 @@ func (v *verifier) records(ctx context.Context) error {
 			batch = nil
 			do(func(ctx context.Context) error { defer ph.add(len(full)); return v.look(ctx, full) })
 		}
-		for _, k := range kinds() {
-			err := v.im.eachRecord(ctx, k, func(at place, r *record) error {
+		for _, k := range kinds {
+			err := v.im.eachRecord(ctx, k.name, func(at place, r *record) error {
 				if batch = append(batch, located{at, r}); len(batch) == table.MaxBatchGet/2 {
 					flush()
 				}
@@ -130,9 +142,12 @@ func (v *verifier) look(ctx context.Context, records []located) error {
 				return err
 			}
 		}
-		if of[i], err = v.keysOf(r.record, post, ref); err != nil {
-			return err
+		if ref.Gone(v.im.cfg.Now()) {
+			v.leaveOut(r.Type, ref)
+			continue
 		}
+		ref.ID = post
+		of[i] = r.Type.spec().items(r.record, ref)
 		for _, key := range of[i] {
 			keys[key] = true
 		}
@@ -148,49 +163,29 @@ func (v *verifier) look(ctx context.Context, records []located) error {
 				v.miss("%s: the %s is not in the table", r.at, r.Type)
 				break
 			}
+			if like, err := schema.ParseLike(it); r.Type == kindLike && err == nil && like.Kind == "" {
+				v.takenBack()
+			}
 		}
 	}
 	return nil
 }
 
-func (v *verifier) postOf(r *record) (string, error) {
-	switch r.Type {
-	case kindPost:
-		return r.madeID()
-	case kindComment, kindLike, kindBookmark:
-		return v.im.index.postID(r.PostID), nil
-	case kindUser, kindFollow, kindMute, kindBlock, kindMarker:
-	}
-	return "", nil
+func (v *verifier) takenBack() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.left.TakenBack++
 }
 
-// keysOf returns the keys of a record's items. It returns none if the post of the record was deleted.
-func (v *verifier) keysOf(r *record, post string, ref schema.PostRef) ([]table.Key, error) {
-	if ref.Gone(v.im.cfg.Now()) {
-		return nil, nil
+// postOf returns the post of a record, "" for a record without a post.
+func (v *verifier) postOf(r *record) (string, error) {
+	switch {
+	case r.Type == kindPost:
+		return r.madeID()
+	case r.PostID != "":
+		return v.im.index.postID(r.PostID), nil
 	}
-	switch r.Type {
-	case kindUser:
-		return []table.Key{schema.ProfileKey(r.ID)}, nil
-	case kindFollow:
-		return []table.Key{schema.FollowerKey(r.AuthorID, r.FollowerID), schema.FollowingKey(r.FollowerID, r.AuthorID)}, nil
-	case kindMute:
-		return []table.Key{schema.MuteKey(r.UserID, r.OtherID), schema.MuterKey(r.OtherID, r.UserID)}, nil
-	case kindBlock:
-		return []table.Key{schema.BlockKey(r.UserID, r.OtherID), schema.BlockKey(r.OtherID, r.UserID)}, nil
-	case kindPost:
-		return []table.Key{schema.PostKey(r.AuthorID, post), schema.PostByIDKey(post)}, nil
-	case kindComment:
-		made, err := r.madeID()
-		return []table.Key{schema.CommentKey(post, made)}, err
-	case kindLike:
-		return []table.Key{schema.LikeKey(post, r.UserID, ref.LikeShards)}, nil
-	case kindMarker:
-		return []table.Key{schema.MarkerKey(r.UserID, r.Name)}, nil
-	case kindBookmark:
-		return []table.Key{schema.BookmarkOfKey(r.UserID, post)}, nil
-	}
-	return nil, nil
+	return "", nil
 }
 
 // holds reports whether a stored like is the like of the record or a later action of the same user.
@@ -218,20 +213,6 @@ func (v *verifier) get(ctx context.Context, keys map[table.Key]bool) (map[table.
 		}
 	}
 	return found, nil
-}
-
-func (v *verifier) each(ctx context.Context, pk string, visit func(table.Item) error, project ...string) error {
-	for page, err := range v.store.Query(ctx, table.Query{PK: pk, Consistent: true, Project: append([]string{}, project...)}) {
-		if err != nil {
-			return err
-		}
-		for _, it := range page.Items {
-			if err := visit(it); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // nearlyExpired is the last part of an entry's life, in which a missing entry is no fault.

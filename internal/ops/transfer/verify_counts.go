@@ -64,7 +64,7 @@ func (v *verifier) users(ctx context.Context) error {
 							return "", "", err
 						}
 						there := 0
-						err = v.each(ctx, c.pk, func(it table.Item) error {
+						err = each(ctx, v.store, table.Query{PK: c.pk, Project: []string{table.AttrTTL}}, func(it table.Item) error {
 							if !it.Has(table.AttrTTL) { // a post with an end is never counted (I15)
 								there++
 							}
@@ -104,11 +104,12 @@ func (v *verifier) likeCounts(ctx context.Context) error {
 				return v.settled(ctx, "likes of post "+post, func(ctx context.Context) (counted, stored string, err error) {
 					likes := schema.LikeCount{Kinds: map[string]int64{}}
 					for shard := range ref.LikeShards {
-						err := v.each(ctx, schema.LikesPK(post, shard, ref.LikeShards), func(it table.Item) error {
+						q := table.Query{PK: schema.LikesPK(post, shard, ref.LikeShards), Project: []string{schema.AttrState, schema.AttrReaction, schema.AttrFlush}}
+						err := each(ctx, v.store, q, func(it table.Item) error {
 							like, err := schema.ParseLike(it)
 							likes.Kinds[like.Kind]++
 							return err
-						}, schema.AttrState, schema.AttrReaction, schema.AttrFlush)
+						})
 						if err != nil {
 							return "", "", err
 						}

@@ -26,7 +26,7 @@ func newMessage(group int) *message.Message {
 
 func open(tb testing.TB, dir string) *embedded.Broker {
 	tb.Helper()
-	b, err := embedded.Open(dir, embedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: 10_000}})
+	b, err := embedded.Create(dir, embedded.Options{MaxInFlight: map[string]int{queue.TopicLikes: 10_000}})
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		assert.NoError(tb, b.Close())

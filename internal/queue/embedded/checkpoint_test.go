@@ -11,6 +11,7 @@ import (
 // A publish that is sent while the table is copied is answered after the copy, and an ack during the copy has
 // its effect after the copy. Otherwise the two copies would not match.
 func TestTheQueueStandsStillWhileTheTableIsCopied(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	require.NoError(t, fs.MkdirAll("copies", 0o700))
 	b := mustOpen(t, fs)
@@ -35,7 +36,7 @@ func TestTheQueueStandsStillWhileTheTableIsCopied(t *testing.T) {
 		return nil
 	}))
 	require.NoError(t, <-published)
-	copied, err := Open("copies/queue", Options{FS: fs})
+	copied, err := Create("copies/queue", Options{FS: fs})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"before"}, receive(t, copied, 1))
 	depth, err := copied.Depth(t.Context(), topicName)
@@ -45,7 +46,8 @@ func TestTheQueueStandsStillWhileTheTableIsCopied(t *testing.T) {
 }
 
 func TestACheckpointOfAClosedQueueIsRefused(t *testing.T) {
-	b, err := Open("queue", Options{FS: vfs.NewMem()})
+	t.Parallel()
+	b, err := Create("queue", Options{FS: vfs.NewMem()})
 	require.NoError(t, err)
 	require.NoError(t, b.Close())
 	require.ErrorIs(t, b.Checkpoint(t.Context(), "queue2", func() error { return nil }), errClosed)

@@ -44,6 +44,7 @@ func receive(t *testing.T, b *Broker, n int) []string {
 
 // I5: published messages exist once the disk has room again, and after a crash.
 func TestAFullDiskIsWaitedOut(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
 	b := mustOpen(t, fs)
@@ -86,6 +87,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 
 // Answers of consumers that were given while the disk was full are written once the disk has room.
 func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
 	b := mustOpen(t, fs)
@@ -111,6 +113,7 @@ func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 
 // I6: a redrive on a full disk happens exactly once.
 func TestARedriveIsNotRepeatedOverAFullDisk(t *testing.T) {
+	t.Parallel()
 	fs := disktest.New(vfs.NewMem())
 	b := mustOpen(t, fs)
 	for i := range 10 {
@@ -132,11 +135,12 @@ func TestARedriveIsNotRepeatedOverAFullDisk(t *testing.T) {
 }
 
 func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"write", "sync"} {
 		t.Run(op, func(t *testing.T) {
 			mem := vfs.NewCrashableMem()
 			fs := disktest.New(mem)
-			b, err := Open("queue", Options{FS: fs})
+			b, err := Create("queue", Options{FS: fs})
 			require.NoError(t, err)
 			require.NoError(t, b.Publish(topicName, text("before")))
 			fs.Fail(syscall.EIO, op)
@@ -155,9 +159,10 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 
 // The disk becomes full just before the stop, and Close still returns.
 func TestCloseDoesNotWaitForRoom(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
-	b, err := Open("queue", Options{FS: fs})
+	b, err := Create("queue", Options{FS: fs})
 	require.NoError(t, err)
 	require.NoError(t, b.Publish(topicName, text("1")))
 	fs.Fill(0)
@@ -169,13 +174,14 @@ func TestCloseDoesNotWaitForRoom(t *testing.T) {
 }
 
 func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"mkdir", "create", "write", "sync"} {
 		for _, errno := range []syscall.Errno{syscall.EROFS, syscall.ENOSPC} {
 			fs := disktest.New(vfs.NewMem())
 			fs.Fail(errno, op)
 			stop := make(chan struct{})
 			close(stop)
-			b, err := Open("some/dir", Options{FS: fs, Stop: stop})
+			b, err := Create("some/dir", Options{FS: fs, Stop: stop})
 			if err == nil {
 				t.Errorf("%s fails with %v: Open succeeded", op, errno)
 				err = b.Close()

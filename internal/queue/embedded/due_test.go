@@ -44,9 +44,10 @@ func (u unreadFile) ReadAt(p []byte, at int64) (int, error) {
 
 // If a message becomes due while the disk cannot be read, the message is delivered once the disk can be read.
 func TestADelayedMessageOutlivesAFailedRead(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fs := unread{vfs.NewMem(), new(atomic.Int64)}
-		b, err := Open("queue", Options{FS: fs})
+		b, err := Create("queue", Options{FS: fs})
 		require.NoError(t, err)
 		random := make([]byte, 24<<10) // needs a block of its own, which the next process does not have in memory
 		_, err = rand.NewChaCha8([32]byte{}).Read(random)
@@ -63,7 +64,7 @@ func TestADelayedMessageOutlivesAFailedRead(t *testing.T) {
 		<-time.After(time.Minute) // the message is due when the next process starts
 
 		fs.left.Store(3)
-		b, err = Open("queue", Options{FS: fs})
+		b, err = Create("queue", Options{FS: fs})
 		require.NoError(t, err)
 		ctx, stop = context.WithTimeout(t.Context(), time.Minute)
 		defer stop()

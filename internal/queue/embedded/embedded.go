@@ -111,10 +111,16 @@ type Broker struct {
 
 var _ queue.Broker = (*Broker)(nil)
 
-// Open opens the queue in dir, or creates the queue. The error is disk.ErrInUse if the
-// directory is already open, and a *disk.FormatError if the directory has a newer format. On a
+// Open opens the queue in dir, which must have each file that the queue needs: otherwise the error is a *disk.DamageError. The error
+// is disk.ErrInUse if the directory is already open, and a *disk.FormatError if the directory has a newer format. On a
 // full disk Open waits for room.
-func Open(dir string, o Options) (*Broker, error) {
+func Open(dir string, o Options) (*Broker, error) { return openBroker(dir, o, true) }
+
+// Create opens the queue in dir as Open does, and creates a queue where there is none. Only a directory in which
+// nothing was answered yet may get a new queue.
+func Create(dir string, o Options) (*Broker, error) { return openBroker(dir, o, false) }
+
+func openBroker(dir string, o Options, exists bool) (*Broker, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -131,12 +137,15 @@ func Open(dir string, o Options) (*Broker, error) {
 		stopping: make(chan struct{}), stop: make(chan struct{}),
 	}
 	options := pebbleOptions()
-	options.FS = o.FS
+	options.FS, options.ErrorIfNotExists = o.FS, exists
 	var err error
 	if b.db, err = disk.Open(o.Stop, dir, o.Log.Named("queue"), options, format()); err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
 	if err := b.db.Recover(o.Stop, b.load); err != nil {
+		if damaged := b.db.Damaged(err); damaged != nil {
+			err = damaged
+		}
 		return nil, errors.Join(fmt.Errorf("embedded queue: open %s: %w", dir, err), b.db.Close(func() {}))
 	}
 	b.writer.Go(b.write)
@@ -146,10 +155,12 @@ func Open(dir string, o Options) (*Broker, error) {
 	return b, nil
 }
 
-// OpenReplica opens the queue in dir for a follower, which applies the log of another queue. Nothing
+// OpenReplica opens the queue in dir, as Open does, for a follower, which applies the log of another queue. Nothing
 // else writes to it, and nothing reads it.
 func OpenReplica(dir string, log *zap.Logger) (*disk.DB, error) {
-	db, err := disk.Open(nil, dir, log.Named("queue"), pebbleOptions(), format())
+	options := pebbleOptions()
+	options.ErrorIfNotExists = true
+	db, err := disk.Open(nil, dir, log.Named("queue"), options, format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}

@@ -32,7 +32,7 @@ func (c *crashable) open(t *testing.T, o queuetest.Options) queue.Broker {
 			options.MaxInFlight[topic] = o.MaxInFlight
 		}
 	}
-	b, err := embedded.Open("queue", options)
+	b, err := embedded.Create("queue", options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, b.Close())
@@ -45,14 +45,16 @@ func (c *crashable) crash(*testing.T, queue.Broker) {
 }
 
 func TestBrokerKeepsTheContract(t *testing.T) {
-	queuetest.Run(t, func(*testing.T) queuetest.Backend {
+	t.Parallel()
+	queuetest.RunVirtual(t, func(*testing.T) queuetest.Backend {
 		c := &crashable{vfs.NewCrashableMem()}
 		return queuetest.Backend{Open: c.open, Crash: c.crash, Fair: true}
 	})
 }
 
 func TestBrokerPassesWatermillsSuite(t *testing.T) {
-	b, err := embedded.Open(t.TempDir(), embedded.Options{})
+	t.Parallel()
+	b, err := embedded.Create(t.TempDir(), embedded.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, b.Close())
@@ -63,22 +65,25 @@ func TestBrokerPassesWatermillsSuite(t *testing.T) {
 
 // The process that has a real directory open holds the lock of the directory.
 func TestSecondBrokerOnADirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir)
-	_, err := embedded.Open(dir, embedded.Options{})
+	_, err := embedded.Create(dir, embedded.Options{})
 	assert.ErrorContains(t, err, "in use")
 }
 
 func TestDirectoryThatCannotBeMadeIsAnError(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err := embedded.Open(filepath.Join(file, "queue"), embedded.Options{})
+	_, err := embedded.Create(filepath.Join(file, "queue"), embedded.Options{})
 	assert.ErrorContains(t, err, file)
 }
 
 func TestAConsumerGetsThePublishedEventItselfUnlessItComesFromDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	b, err := embedded.Open(dir, embedded.Options{})
+	b, err := embedded.Create(dir, embedded.Options{})
 	require.NoError(t, err)
 	sent := &messages.Liked{Like: messages.Like{
 		Header: messages.Header{EventID: id.Min, Time: time.Now()}, PostID: id.Min, UserID: "ann",
@@ -95,13 +100,14 @@ func TestAConsumerGetsThePublishedEventItselfUnlessItComesFromDisk(t *testing.T)
 	}
 	assert.Same(t, sent, receive())
 	require.NoError(t, b.Close()) // Close takes the message back
-	b, err = embedded.Open(dir, embedded.Options{})
+	b, err = embedded.Create(dir, embedded.Options{})
 	require.NoError(t, err)
 	assert.NotSame(t, sent, receive())
 	require.NoError(t, b.Close())
 }
 
 func TestOutages(t *testing.T) {
+	t.Parallel()
 	queuetest.RunOutages(t, func(*testing.T) queuetest.Backend {
 		c := &crashable{vfs.NewMem()}
 		return queuetest.Backend{Open: c.open, Crash: c.crash, Fair: true}

@@ -17,8 +17,9 @@ import (
 // broker reports the damage and delivers the undamaged messages, or all messages are delivered.
 // The exception is the end of the log, which a power cut may also damage.
 func TestDamagedFilesAreNeverServed(t *testing.T) {
+	t.Parallel()
 	const messages = 60
-	fs := vfs.NewCrashableMem()
+	fs, killed := vfs.NewMem(), vfs.NewMem()
 	b := mustOpen(t, fs)
 	payload := func(i int) string { return strings.Repeat(fmt.Sprint(i, " "), 1200) }
 	for i := range messages {
@@ -27,7 +28,9 @@ func TestDamagedFilesAreNeverServed(t *testing.T) {
 			require.NoError(t, b.db.Flush())
 		}
 	}
-	disktest.EachDamage(t, fs.CrashClone(vfs.CrashCloneCfg{}), "queue", func(damaged vfs.FS, damage disktest.Damage) string {
+	_, err := vfs.Clone(fs, killed, "queue", "queue")
+	require.NoError(t, err)
+	disktest.EachDamage(t, killed, "queue", func(damaged vfs.FS, damage disktest.Damage) string {
 		b, err := Open("queue", Options{FS: damaged})
 		if err != nil {
 			return "refused"

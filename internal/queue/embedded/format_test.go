@@ -18,10 +18,11 @@ import (
 // The archive has a directory of format 1, with one message and one dead letter in a sorted
 // file, and one message in the log.
 func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := disktest.Unzip(t, "testdata/format1.zip")
 	var passed atomic.Int64
 	made := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	b, err := Open(dir, Options{Now: func() time.Time { return made.Add(time.Duration(passed.Load())) }})
+	b, err := Create(dir, Options{Now: func() time.Time { return made.Add(time.Duration(passed.Load())) }})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"logged", "sorted"}, receive(t, b, 2))
 	letters, err := b.ListDead(t.Context(), topicName, 10)
@@ -33,7 +34,7 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 		t.Errorf("dropped %d dead letters of two weeks, %v", n, err)
 	}
 	require.NoError(t, errors.Join(b.db.Set([]byte("f"), []byte{2}, pebble.Sync), b.Close()))
-	_, err = Open(dir, Options{})
+	_, err = Create(dir, Options{})
 	if newer, ok := errors.AsType[*disk.FormatError](err); !ok || newer.Found != 2 || newer.Known != 1 {
 		t.Errorf("error = %v, want a FormatError of 2 and 1", err)
 	}
@@ -41,6 +42,7 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 
 // An older Fanfare can open a new directory only if Fanfare's format and Pebble's format stay the same.
 func TestANewDirectoryHasTheFormatsOfFormat1(t *testing.T) {
+	t.Parallel()
 	b := mustOpen(t, vfs.NewMem())
 	value, closer, err := b.db.Get([]byte("f"))
 	if err != nil || string(value) != "\x01" || b.db.FormatMajorVersion() != 21 {

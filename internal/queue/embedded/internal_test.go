@@ -22,7 +22,7 @@ const topicName = queue.TopicLikes
 
 func mustOpen(t *testing.T, fs vfs.FS) *Broker {
 	t.Helper()
-	b, err := Open("queue", Options{FS: fs})
+	b, err := Create("queue", Options{FS: fs})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, b.Close())
@@ -33,6 +33,7 @@ func mustOpen(t *testing.T, fs vfs.FS) *Broker {
 // I5: after each call that returned, the test copies the file system without the unsynced data.
 // The copy must still have the effect of the call.
 func TestWhatReturnedSurvivesACrash(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewCrashableMem()
 	b := mustOpen(t, fs)
 	after := func(call string, want queue.Depth) {
@@ -75,6 +76,7 @@ func TestWhatReturnedSurvivesACrash(t *testing.T) {
 
 // TestWhatReturnedSurvivesACrash must find a queue that answers without a sync.
 func TestAMissingSyncIsFound(t *testing.T) {
+	t.Parallel()
 	binary := planttest.Build(t, planttest.Overlay(t, planttest.Root(t), []planttest.Edit{
 		{File: "internal/queue/embedded/writer.go", Old: "options = pebble.Sync", New: "options = pebble.NoSync"},
 	}))
@@ -82,6 +84,7 @@ func TestAMissingSyncIsFound(t *testing.T) {
 }
 
 func TestReceivesBeforeACrashAreCounted(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewCrashableMem()
 	b := mustOpen(t, fs)
 	for i := range 3 {
@@ -107,6 +110,7 @@ func TestReceivesBeforeACrashAreCounted(t *testing.T) {
 }
 
 func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
+	t.Parallel()
 	b := mustOpen(t, vfs.NewMem())
 	const n = 30_000
 	body := []byte(strings.Repeat("x", 1000))
@@ -150,6 +154,7 @@ func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
 // A message that is published while the buffer is cut, refilled and emptied is delivered once,
 // in whatever order publishes, receives and nacks happen.
 func TestEveryMessageIsDeliveredOnceThroughAnyBuffer(t *testing.T) {
+	t.Parallel()
 	b := mustOpen(t, vfs.NewMem())
 	const n, groups = 20_000, 7
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -183,6 +188,7 @@ func TestEveryMessageIsDeliveredOnceThroughAnyBuffer(t *testing.T) {
 }
 
 func TestRoundsAreFair(t *testing.T) {
+	t.Parallel()
 	var r rounds
 	large, small := flowOf("celebrity"), flowOf("ordinary")
 	for i := range uint64(1000) {
@@ -194,6 +200,7 @@ func TestRoundsAreFair(t *testing.T) {
 }
 
 func TestUnreadableRecordBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	b := mustOpen(t, fs)
 	require.NoError(t, b.Publish(topicName, message.NewMessage("good", []byte("x"))))
@@ -256,6 +263,7 @@ func FuzzRecordOfAnyMessage(f *testing.F) {
 }
 
 func TestStateSurvivesItsEncoding(t *testing.T) {
+	t.Parallel()
 	want := state{1, position{2, 3}, 4, 5, 6}
 	if got, err := decodeState(want.encode()); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)

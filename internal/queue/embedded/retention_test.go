@@ -32,9 +32,10 @@ func bury(t *testing.T, b *Broker, ids ...string) {
 }
 
 func TestDeadLettersAreKeptFor14Days(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var skipped atomic.Int64
-		b, err := Open("queue", Options{FS: vfs.NewMem(), Now: func() time.Time { return time.Now().Add(time.Duration(skipped.Load())) }})
+		b, err := Create("queue", Options{FS: vfs.NewMem(), Now: func() time.Time { return time.Now().Add(time.Duration(skipped.Load())) }})
 		require.NoError(t, err)
 		defer func() {
 			assert.NoError(t, b.Close())
@@ -65,9 +66,10 @@ func TestDeadLettersAreKeptFor14Days(t *testing.T) {
 }
 
 func TestASweepOfDeadLettersIsBounded(t *testing.T) {
+	t.Parallel()
 	var now atomic.Int64
 	now.Store(int64(time.Hour))
-	b, err := Open("queue", Options{FS: vfs.NewMem(), Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	b, err := Create("queue", Options{FS: vfs.NewMem(), Now: func() time.Time { return time.Unix(0, now.Load()) }})
 	require.NoError(t, err)
 	defer func() {
 		assert.NoError(t, b.Close())
@@ -92,9 +94,10 @@ func TestASweepOfDeadLettersIsBounded(t *testing.T) {
 }
 
 func TestAClockInDoubtRemovesNoDeadLetters(t *testing.T) {
+	t.Parallel()
 	var now atomic.Int64
 	var wrong atomic.Bool
-	b, err := Open("queue", Options{FS: vfs.NewMem(), Now: func() time.Time { return time.Unix(0, now.Load()) }, Doubt: func() error {
+	b, err := Create("queue", Options{FS: vfs.NewMem(), Now: func() time.Time { return time.Unix(0, now.Load()) }, Doubt: func() error {
 		if wrong.Load() {
 			return errors.New("in doubt")
 		}

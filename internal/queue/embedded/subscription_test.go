@@ -20,7 +20,7 @@ func next(t *testing.T, in <-chan *message.Message) *message.Message {
 	select {
 	case msg := <-in:
 		return msg
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		require.FailNow(t, "no message came")
 		return nil
 	}
@@ -35,7 +35,8 @@ func publish(t *testing.T, b *Broker, n int) {
 
 // An answer makes room for the next message before the answer is written.
 func TestASubscriptionOfOneMessageGetsTheNextOneWithTheAnswer(t *testing.T) {
-	b, err := Open("queue", Options{FS: vfs.NewMem(), MaxInFlight: map[string]int{topicName: 1}})
+	t.Parallel()
+	b, err := Create("queue", Options{FS: vfs.NewMem(), MaxInFlight: map[string]int{topicName: 1}})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, b.Close()) })
 	const n = 100
@@ -58,6 +59,7 @@ func TestASubscriptionOfOneMessageGetsTheNextOneWithTheAnswer(t *testing.T) {
 
 // A restart does not change the due time of a delayed message.
 func TestADelayedMessageIsDueAfterARestart(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	b := mustOpen(t, fs)
 	publish(t, b, 1)
@@ -71,7 +73,7 @@ func TestADelayedMessageIsDueAfterARestart(t *testing.T) {
 		return err != nil || depth.Delayed == 1
 	})
 	require.NoError(t, b.Close())
-	b, err = Open("queue", Options{FS: fs, Now: func() time.Time { return time.Now().Add(2 * time.Hour) }})
+	b, err = Create("queue", Options{FS: fs, Now: func() time.Time { return time.Now().Add(2 * time.Hour) }})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, b.Close()) })
 	in, err = b.Subscribe(t.Context(), topicName)
@@ -82,6 +84,7 @@ func TestADelayedMessageIsDueAfterARestart(t *testing.T) {
 }
 
 func TestABufferIsInOrder(t *testing.T) {
+	t.Parallel()
 	for _, order := range [][]uint64{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}, {2, 1}} {
 		topic := newTopic("likes", state{})
 		for _, major := range order {
@@ -95,6 +98,7 @@ func TestABufferIsInOrder(t *testing.T) {
 
 // Damage that the store's checksums do not detect must not turn into another message.
 func TestARecordThatIsCutIsRefused(t *testing.T) {
+	t.Parallel()
 	msg := message.NewMessage("id", nil)
 	msg.Metadata.Set("key", "value")
 	r := newRecord(msg, 3)

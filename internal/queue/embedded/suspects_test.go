@@ -21,6 +21,7 @@ import (
 // A consumer has as many messages in flight as it may have, and dies whenever it receives a certain message.
 // It dies at once, so no later write can record that this message was in flight.
 func TestAMessageThatKillsTheProcessBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
 	const innocent = 100
 	fs := vfs.NewCrashableMem()
 	b := mustOpen(t, fs)
@@ -87,6 +88,7 @@ func subscribe(ctx context.Context, t *testing.T, b *Broker, topic string) <-cha
 }
 
 func TestAStopInOrderIsNoCrash(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	for range 3 {
 		b := mustOpen(t, fs)
@@ -131,6 +133,7 @@ func (f unreadableFile) ReadAt(p []byte, at int64) (int, error) {
 }
 
 func TestASubscriptionGoesOnAfterAReadError(t *testing.T) {
+	t.Parallel()
 	fs := unreadable{vfs.NewMem(), new(atomic.Bool), new(atomic.Int64)}
 	b := mustOpen(t, fs)
 	for i := range 5000 { // more messages than the buffer takes

@@ -18,10 +18,11 @@ import (
 
 // In this test a sync takes half a millisecond, so each publisher could have a sync of its own soon.
 func TestManyPublishersShareSyncsAndFewWaitForNobody(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const publishers, took, period = 64, 500 * time.Microsecond, 200 * time.Millisecond
 		fs := disktest.New(vfs.NewMem())
-		b, err := embedded.Open("queue", embedded.Options{FS: fs})
+		b, err := embedded.Create("queue", embedded.Options{FS: fs})
 		require.NoError(t, err)
 		var syncs atomic.Int64
 		fs.Set(func(op, _ string, _ int) error {

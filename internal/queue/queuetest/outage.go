@@ -33,6 +33,7 @@ func RunOutages(t *testing.T, newBackend func(t *testing.T) Backend) {
 		{"messages left for later, and work whose event was not sent, slow nobody", noFailures},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				test.run(&outageTest{T: t, b: newBackend(t).Open(t, Options{}), done: map[string]time.Duration{}})
 			})
@@ -64,9 +65,9 @@ func (t *outageTest) consume() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.received++
-		err := t.fails(e.Group())
+		err := t.fails(messages.GroupOf(e))
 		if err == nil {
-			t.done[e.Group()] = time.Since(e.Head().Time)
+			t.done[messages.GroupOf(e)] = time.Since(e.Head().Time)
 		}
 		return err
 	}}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -45,13 +46,41 @@ type Backend struct {
 	Fair bool
 }
 
-// Run runs the suite. newBackend is called once for each test.
+// Run runs the suite in real time, for a backend that uses a service of another process. newBackend is called once
+// for each test.
 func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 	t.Helper()
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, Backend)
-	}{
+	for _, test := range contract() {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, newBackend(t))
+		})
+	}
+}
+
+// RunVirtual runs the suite in virtual time. Each test calls newBackend in its own bubble, so the whole backend has to
+// be part of this process.
+func RunVirtual(t *testing.T, newBackend func(t *testing.T) Backend) {
+	t.Helper()
+	for _, test := range contract() {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				test.run(t, newBackend(t))
+			})
+		})
+	}
+}
+
+// contractTest is a test of the suite.
+type contractTest struct {
+	name string
+	run  func(*testing.T, Backend)
+}
+
+// contract returns all tests of the suite.
+func contract() []contractTest {
+	return []contractTest{
 		{"a published message is received as it was sent", receivedAsSent},
 		{"a published message survives close and reopen", survivesReopen},
 		{"an event is received as it was published", eventReceived},
@@ -80,11 +109,6 @@ func Run(t *testing.T, newBackend func(t *testing.T) Backend) {
 		{"after close all calls say so", closed},
 		{"a consumer handles, postpones and buries messages", consumer},
 		{"a large group does not delay a small one", fair},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, newBackend(t))
-		})
 	}
 }
 

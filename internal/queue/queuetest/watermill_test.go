@@ -7,5 +7,6 @@ import (
 )
 
 func TestWatermillSkipsAreTheCommittedOnes(t *testing.T) {
+	t.Parallel()
 	queuetest.CheckWatermillSkips(t, "testdata/watermill-skipped.txt")
 }

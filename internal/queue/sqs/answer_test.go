@@ -16,6 +16,7 @@ import (
 const meet = 10 * time.Millisecond
 
 func TestPartialFailureOfADeleteIsRetriedOneByOne(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.publish(msgs(10)...)
 		t.sqs.FailNth(1, opDelete, failing("0"))
@@ -26,6 +27,7 @@ func TestPartialFailureOfADeleteIsRetriedOneByOne(t *testing.T) {
 }
 
 func TestPartialFailureOfAHandBackIsRetriedOneByOne(t *testing.T) {
+	t.Parallel()
 	inBubble(t, meet, func(t *bubble) {
 		held, in, _ := t.hold(10)
 		t.sqs.FailNth(2, opChange, failing("0", "3"))
@@ -39,6 +41,7 @@ func TestPartialFailureOfAHandBackIsRetriedOneByOne(t *testing.T) {
 }
 
 func TestPartialFailureOfAHeartbeatIsRetriedOneByOne(t *testing.T) {
+	t.Parallel()
 	inBubble(t, meet, func(t *bubble) {
 		held, _, _ := t.hold(10)
 		t.sqs.FailNth(2, opChange, failing("0", "3"))
@@ -49,6 +52,7 @@ func TestPartialFailureOfAHeartbeatIsRetriedOneByOne(t *testing.T) {
 }
 
 func TestFailedHeartbeatIsMadeGoodByTheNext(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		held, in, _ := t.hold(10)
 		const round = 16 * time.Second                                                                    // of extensions
@@ -62,6 +66,7 @@ func TestFailedHeartbeatIsMadeGoodByTheNext(t *testing.T) {
 }
 
 func TestReplyThatLeavesEntriesOutIsNoSuccess(t *testing.T) {
+	t.Parallel()
 	t.Run("of a delete", func(t *testing.T) {
 		inBubble(t, meet, func(t *bubble) {
 			held, in, _ := t.hold(10)
@@ -88,6 +93,7 @@ func TestReplyThatLeavesEntriesOutIsNoSuccess(t *testing.T) {
 }
 
 func TestFailedDeleteComesAgain(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		held, in, _ := t.hold(1)
 		t.sqs.FailFor(20*time.Second, sqstest.Fault{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"}, opDelete)
@@ -100,6 +106,7 @@ func TestFailedDeleteComesAgain(t *testing.T) {
 }
 
 func TestExpiredReceiptHandleHarmsNobody(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		held, in, _ := t.hold(2)
 		// No extension takes effect, so both messages become visible and get new receipts.
@@ -118,6 +125,7 @@ func TestExpiredReceiptHandleHarmsNobody(t *testing.T) {
 }
 
 func TestHeldMessagesAreExtendedInBatches(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		held, _, _ := t.hold(100)
 		pass(10 * time.Minute)

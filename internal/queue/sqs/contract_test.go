@@ -77,7 +77,8 @@ func (b *backend) crash(_ *testing.T, broker queue.Broker) {
 }
 
 func TestBrokerKeepsTheContractOnTheFake(t *testing.T) {
-	queuetest.Run(t, func(*testing.T) queuetest.Backend {
+	t.Parallel()
+	queuetest.RunVirtual(t, func(*testing.T) queuetest.Backend {
 		// The client of a crashed broker must not retry, because the SDK's retries would take
 		// longer than the broker's Close.
 		client := func(over aws.HTTPClient) *awssqs.Client {
@@ -89,6 +90,7 @@ func TestBrokerKeepsTheContractOnTheFake(t *testing.T) {
 }
 
 func TestOutagesOnTheFake(t *testing.T) {
+	t.Parallel()
 	queuetest.RunOutages(t, func(*testing.T) queuetest.Backend {
 		b := &backend{http: sqstest.New(0), client: sqstest.Client, options: sqs.Options{Prefix: "test", PollWait: time.Second}}
 		return queuetest.Backend{Open: b.open, Crash: b.crash}

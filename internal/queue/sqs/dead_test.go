@@ -21,6 +21,7 @@ import (
 )
 
 func TestRedriveThatCannotSendKeepsTheLetters(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		for _, msg := range msgs(3) {
 			require.NoError(t, t.broker.DeadLetter(t.Context(), topic, msg, "why"))
@@ -64,6 +65,7 @@ func binary(value string) types.MessageAttributeValue {
 // SQS must accept every message as a dead letter, too. A message that can neither be handled
 // nor become a dead letter would be redelivered for days.
 func TestEveryMessageCanBecomeADeadLetter(t *testing.T) {
+	t.Parallel()
 	const mib = 1 << 20
 	many := func(n int, value string) map[string]types.MessageAttributeValue {
 		out := map[string]types.MessageAttributeValue{}
@@ -127,6 +129,7 @@ func TestEveryMessageCanBecomeADeadLetter(t *testing.T) {
 
 // A letter that SQS would refuse as a message stays, and does not block later letters.
 func TestRedriveLeavesALetterThatNoQueueTakes(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		meta := map[string]string{}
 		for i := range 30 {

@@ -50,6 +50,7 @@ func localstack(t *testing.T) *backend {
 }
 
 func TestBrokerKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	queuetest.Run(t, func(t *testing.T) queuetest.Backend {
 		t.Helper()
 		l := localstack(t)
@@ -58,6 +59,7 @@ func TestBrokerKeepsTheContract(t *testing.T) {
 }
 
 func TestBrokerPassesWatermillsSuite(t *testing.T) {
+	t.Parallel()
 	l := localstack(t)
 	var made sync.Map
 	queuetest.RunWatermill(t, func(t *testing.T) queue.Broker {
@@ -76,6 +78,7 @@ func TestBrokerPassesWatermillsSuite(t *testing.T) {
 }
 
 func TestCreateIsIdempotentAndCorrects(t *testing.T) {
+	t.Parallel()
 	l := localstack(t)
 	for _, visibility := range []time.Duration{10 * time.Second, 20 * time.Second} {
 		b := l.open(t, queuetest.Options{Visibility: visibility}).(*sqs.Broker)
@@ -99,6 +102,7 @@ func TestCreateIsIdempotentAndCorrects(t *testing.T) {
 }
 
 func TestMissingQueueSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	l := localstack(t)
 	l.options.Prefix = "no-such"
 	b := l.open(t, queuetest.Options{})

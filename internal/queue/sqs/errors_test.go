@@ -20,6 +20,7 @@ import (
 // An operator has to repair these failures. A message waits for the repair, and the health check shows the
 // failure. Package table uses the same list of failures (awsclient.Transient).
 func TestWhatAnOperatorMendsIsTransientAndShows(t *testing.T) {
+	t.Parallel()
 	for _, code := range []string{
 		"AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "UnrecognizedClientException",
 		"InvalidClientTokenId", "InvalidSignatureException", "SignatureDoesNotMatch", "KmsAccessDenied", "KMS.AccessDeniedException",
@@ -47,6 +48,7 @@ func TestWhatAnOperatorMendsIsTransientAndShows(t *testing.T) {
 }
 
 func TestCredentialsThatCannotBeHadAreTransient(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		client := awssqs.New(sqstest.Client(t.sqs).Options(), func(o *awssqs.Options) {
 			o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {

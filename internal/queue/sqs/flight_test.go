@@ -20,6 +20,7 @@ import (
 // fail for ten minutes, 400 a second. A subscription may have MaxInFlight messages in flight at the
 // beginning, and RestBatch more messages after each rest.
 func TestAnOutageHidesFewMessages(t *testing.T) {
+	t.Parallel()
 	refused := sqstest.Fault{Status: http.StatusForbidden, Code: "AccessDenied"}
 	const second = 400
 	for name, c := range map[string]struct {

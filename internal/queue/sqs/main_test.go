@@ -2,7 +2,11 @@ package sqs_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,12 +27,26 @@ import (
 // LocalStack may outlive the tests. If a test ends with messages in progress, the multiplier of
 // Watermill's test kit continues to wait for a reader that has left.
 func TestMain(m *testing.M) {
+	besideOthers()
 	const multiplier = "github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe"
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreAnyFunction(multiplier+".func2"),
 		goleak.IgnoreAnyFunction(multiplier+".func3"))
+}
+
+// besideOthers lets more tests run at once if there is an emulator, because they mostly wait for it. A -parallel of the
+// command line stays.
+func besideOthers() {
+	flag.Parse()
+	cores := runtime.GOMAXPROCS(0)
+	if os.Getenv("AWS_ENDPOINT_URL") == "" || flag.Lookup("test.parallel").Value.String() != strconv.Itoa(cores) {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(4*cores)); err != nil {
+		panic(err)
+	}
 }
 
 const (
@@ -59,13 +77,26 @@ type bubble struct {
 	// logged has the broker's warnings and errors.
 	logged *observer.ObservedLogs
 	began  time.Time
+	// poll is the wait of its brokers' polls.
+	poll time.Duration
 }
 
 // inBubble runs test in virtual time, on an SQS with a latency.
 func inBubble(t *testing.T, latency time.Duration, test func(t *bubble)) {
 	t.Helper()
+	polling(t, latency, pollWait, test)
+}
+
+// forDays runs test in virtual time with the longest polls of SQS, because a day has 17,280 polls of pollWait.
+func forDays(t *testing.T, test func(t *bubble)) {
+	t.Helper()
+	polling(t, 0, 20*time.Second, test)
+}
+
+func polling(t *testing.T, latency, poll time.Duration, test func(t *bubble)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{T: t, sqs: sqstest.New(latency), began: time.Now()}
+		b := &bubble{T: t, sqs: sqstest.New(latency), began: time.Now(), poll: poll}
 		b.broker = b.open()
 		test(b)
 	})
@@ -75,7 +106,7 @@ func inBubble(t *testing.T, latency time.Duration, test func(t *bubble)) {
 func (t *bubble) open() *sqs.Broker {
 	core, logged := observer.New(zap.WarnLevel)
 	t.logged = logged
-	b := sqs.New(sqstest.Client(t.sqs), sqs.Options{Prefix: "test", Visibility: visibility, PollWait: pollWait, Log: zap.New(core)})
+	b := sqs.New(sqstest.Client(t.sqs), sqs.Options{Prefix: "test", Visibility: visibility, PollWait: t.poll, Log: zap.New(core)})
 	closeAfter(t.T, b)
 	return b
 }

@@ -8,6 +8,7 @@ import (
 
 // The tests of waiting messages must fail for a transport that breaks a rule of docs/decisions/0041.
 func TestEveryBrokenRuleOfWaitingIsFound(t *testing.T) {
+	t.Parallel()
 	const waits, subscription, sqs, outage = "internal/queue/sqs/wait.go", "internal/queue/sqs/subscription.go", "internal/queue/sqs/sqs.go", "internal/queue/outage.go"
 	const counts = "TestReceivesCountOverCopies"
 	for _, bug := range []struct {

@@ -23,6 +23,7 @@ import (
 )
 
 func TestCutReplyOfASendLosesNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.sqs.FailNth(1, opSend, sqstest.Fault{Cut: true})
 		if err := t.broker.Publish(topic, msgs(10)...); err != nil {
@@ -35,6 +36,7 @@ func TestCutReplyOfASendLosesNothing(t *testing.T) {
 }
 
 func TestPartialFailureOfASendIsRetriedOneByOne(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.sqs.FailNth(1, opSend, failing("2", "7"))
 		t.publish(msgs(10)...)
@@ -44,6 +46,7 @@ func TestPartialFailureOfASendIsRetriedOneByOne(t *testing.T) {
 }
 
 func TestLastingFailureOfASendIsTheCallersToSee(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.sqs.FailNth(1, opSend, sqstest.Fault{Entries: map[string]sqstest.EntryFault{"1": {Code: "InvalidMessageContents", Sender: true}}})
 		err := t.broker.Publish(topic, msgs(3)...)
@@ -54,6 +57,7 @@ func TestLastingFailureOfASendIsTheCallersToSee(t *testing.T) {
 }
 
 func TestThrottledSendIsUnavailable(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.sqs.FailFor(time.Hour, sqstest.Fault{Status: http.StatusBadRequest, Code: "RequestThrottled"}, opSend)
 		err := t.broker.Publish(topic, msgs(1)...)
@@ -64,6 +68,7 @@ func TestThrottledSendIsUnavailable(t *testing.T) {
 }
 
 func TestSendWithoutAnAnswerForEachEntryIsNoSuccess(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.sqs.FailNth(1, opSend, omitting())
 		err := t.broker.Publish(topic, msgs(10)...)
@@ -72,6 +77,7 @@ func TestSendWithoutAnAnswerForEachEntryIsNoSuccess(t *testing.T) {
 }
 
 func TestThousandMessagesTakeAboutAHundredRequestsEach(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5*time.Millisecond, func(t *bubble) {
 		var publishing sync.WaitGroup
 		for i := range 250 { // the callers publish one message at a time
@@ -97,6 +103,7 @@ func TestThousandMessagesTakeAboutAHundredRequestsEach(t *testing.T) {
 }
 
 func TestLoneMessageDoesNotWait(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		began := time.Now()
 		t.publish(msgs(1)...)
@@ -109,6 +116,7 @@ func TestLoneMessageDoesNotWait(t *testing.T) {
 }
 
 func TestBatchesStayWithinTheByteLimit(t *testing.T) {
+	t.Parallel()
 	inBubble(t, time.Millisecond, func(t *bubble) {
 		large := msgs(25)
 		for _, msg := range large {
@@ -121,6 +129,7 @@ func TestBatchesStayWithinTheByteLimit(t *testing.T) {
 
 // A request serves many callers, on a goroutine that belongs to none of the callers.
 func TestAPanicInARequestIsAnErrorOfItsCallers(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		broken := true
 		t.broker = sqs.New(sqstest.Client(client(func(req *http.Request) (*http.Response, error) {
@@ -143,6 +152,7 @@ type client func(*http.Request) (*http.Response, error)
 func (c client) Do(req *http.Request) (*http.Response, error) { return c(req) }
 
 func TestGroupIsTheMessageGroupID(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		for _, group := range []string{"author_1-X", "grüße", "auth0|5f7c.@:"} {
 			msg := message.NewMessage("id", []byte("x"))
@@ -158,6 +168,7 @@ func TestGroupIsTheMessageGroupID(t *testing.T) {
 
 // A health check has two seconds, for any number of topics.
 func TestPingAsksForAllTopicsAtOnce(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 700*time.Millisecond, func(t *bubble) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()

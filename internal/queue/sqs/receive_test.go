@@ -11,6 +11,7 @@ import (
 )
 
 func TestCutReplyStrandsNothing(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]sqstest.Fault{"cut": {Cut: true}, "lost": {Lost: true}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 0, func(t *bubble) {
@@ -25,6 +26,7 @@ func TestCutReplyStrandsNothing(t *testing.T) {
 }
 
 func TestThrottledReceiveGoesOnLater(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.publish(msgs(5)...)
 		t.sqs.FailFor(time.Minute, sqstest.Fault{Status: http.StatusForbidden, Code: "RequestThrottled"}, opReceive)
@@ -34,6 +36,7 @@ func TestThrottledReceiveGoesOnLater(t *testing.T) {
 }
 
 func TestSlowRepliesHoldUpNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3*time.Second, func(t *bubble) {
 		t.publish(msgs(200)...)
 		in, stop := t.subscribe()
@@ -45,6 +48,7 @@ func TestSlowRepliesHoldUpNothing(t *testing.T) {
 }
 
 func TestIdleSubscriptionPollsWithOnePoller(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.publish(msgs(500)...)
 		in, stop := t.subscribe()

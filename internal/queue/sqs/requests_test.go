@@ -15,6 +15,7 @@ import (
 // If a reply does not name the failed entry, all entries fail. A repeated send of a successful entry
 // loses nothing. But if a failed entry counted as successful, its message would be lost.
 func TestAFailureOfAnUnknownEntryIsThatOfAll(t *testing.T) {
+	t.Parallel()
 	for name, ids := range map[string][]string{
 		"another name": {"entry-1"}, "beyond the last": {"2"}, "below the first": {"-1"}, "twice the same": {"1", "1"}, "none": {""},
 	} {

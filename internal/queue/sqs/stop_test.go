@@ -28,6 +28,7 @@ func hang() sqstest.Fault { return sqstest.Fault{Delay: time.Hour} }
 
 // Messages that a poll returns after the stop are visible to other consumers at once.
 func TestMessagesThatArriveAfterTheStopAreHandedBack(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.publish(msgs(10)...)
 		t.sqs.FailNth(1, opReceive, sqstest.Fault{Hold: 4 * time.Second})
@@ -44,6 +45,7 @@ func TestMessagesThatArriveAfterTheStopAreHandedBack(t *testing.T) {
 // Close waits for the polls, sends, deletes, extensions and hand-backs that are in progress. It loses no
 // message and leaves no message hidden.
 func TestCloseInEveryPhase(t *testing.T) {
+	t.Parallel()
 	for at := time.Duration(0); at < 3*time.Second; at += 150 * time.Millisecond {
 		t.Run(at.String(), func(t *testing.T) {
 			inBubble(t, 100*time.Millisecond, func(t *bubble) {
@@ -103,6 +105,7 @@ func (t *bubble) wantAgain(n int) {
 }
 
 func TestSubscriptionEndsWhateverSQSDoes(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		held, in, stop := t.holdHanging(60)
 		for i, msg := range held {
@@ -133,6 +136,7 @@ func (t *bubble) wantCut(most time.Duration) {
 }
 
 func TestCloseEndsWhateverSQSDoes(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		subscribed bool
 		most       time.Duration
@@ -169,6 +173,7 @@ func TestCloseEndsWhateverSQSDoes(t *testing.T) {
 // Each entry that failed in a batch is sent again alone, up to three times. If SQS hangs, the
 // tries of ten entries would take 10 × 3 × 20 s.
 func TestCloseCutsTriesOneByOne(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		batch, hang := failing("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"), hang()
 		first := true

@@ -70,6 +70,7 @@ func (t *bubble) wait(in <-chan *message.Message, msg *message.Message, d time.D
 }
 
 func TestAMessageThatWaitsForLongIsNotInFlight(t *testing.T) {
+	t.Parallel()
 	for wait, want := range map[time.Duration]struct{ inFlight, delayed, hops int }{
 		holdMost:                   {1, 0, 0},
 		holdMost + time.Second:     {0, 1, 1},
@@ -83,7 +84,7 @@ func TestAMessageThatWaitsForLongIsNotInFlight(t *testing.T) {
 		time.Hour - 20*time.Second: {0, 1, 4},
 	} {
 		t.Run(wait.String(), func(t *testing.T) {
-			inBubble(t, 0, func(t *bubble) {
+			forDays(t, func(t *bubble) {
 				sent := message.NewMessage("id", []byte("text"))
 				sent.Metadata = message.Metadata{queue.MetaGroup: "grüße", "traceparent": "00-a-b-01"}
 				t.publish(sent)
@@ -117,6 +118,7 @@ func TestAMessageThatWaitsForLongIsNotInFlight(t *testing.T) {
 
 // A copy belongs to the group of its message, even if the producer has set only the message group id.
 func TestACopyKeepsTheGroup(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		t.sendGroup("a.group")
 		in, stop := t.subscribe()
@@ -131,6 +133,7 @@ func TestACopyKeepsTheGroup(t *testing.T) {
 // If a message always fails, its delays grow with its receives. It becomes a dead letter after
 // MaxAttempts, whatever the number of its copies. A redrive begins at 0.
 func TestReceivesCountOverCopies(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		err      error
 		attempts int
@@ -142,7 +145,7 @@ func TestReceivesCountOverCopies(t *testing.T) {
 		"a permanent error": {&messages.PermanentError{Reason: messages.ReasonNoPost}, 1, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 0, func(t *bubble) {
+			forDays(t, func(t *bubble) {
 				event := t.event(time.Now())
 				t.publish(event)
 				handled, began, last := 0, time.Now(), time.Time{}
@@ -181,7 +184,8 @@ func TestReceivesCountOverCopies(t *testing.T) {
 
 // A message that was left for later for hours still has all its attempts.
 func TestAMessageThatWaitedItsTurnHasAllItsAttempts(t *testing.T) {
-	inBubble(t, 0, func(t *bubble) {
+	t.Parallel()
+	forDays(t, func(t *bubble) {
 		t.publish(t.event(time.Now()))
 		const turns = 1100
 		handled := 0
@@ -199,6 +203,7 @@ func TestAMessageThatWaitedItsTurnHasAllItsAttempts(t *testing.T) {
 
 // SQS's own redrive policy moves a copy unchanged.
 func TestACopyThatSQSMovesToTheDeadLettersBeginsAtZero(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		copied := message.NewMessage("id", []byte("x"))
 		copied.Metadata.Set(queue.MetaWait, fmt.Sprintf("7 1 %d", time.Now().UnixMilli()))
@@ -215,7 +220,8 @@ func TestACopyThatSQSMovesToTheDeadLettersBeginsAtZero(t *testing.T) {
 
 // MaxAge counts from the event's id, over all copies, although SQS's 14 days begin again with each copy.
 func TestAWaitingMessageTooOldIsADeadLetter(t *testing.T) {
-	inBubble(t, 0, func(t *bubble) {
+	t.Parallel()
+	forDays(t, func(t *bubble) {
 		made, last := time.Now().Add(-messages.MaxAge+24*time.Hour), time.Time{}
 		t.publish(t.event(made))
 		stop := t.consume(func(context.Context, messages.Event) error {
@@ -234,6 +240,7 @@ func TestAWaitingMessageTooOldIsADeadLetter(t *testing.T) {
 
 // For a minute after a failed delete, messages wait by their visibility timeout.
 func TestAfterADeleteThatFailedMessagesWaitInFlight(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		held, in, _ := t.hold(4)
 		t.sqs.FailFor(10*time.Second, serviceUnavailable(), opDelete)
@@ -254,6 +261,7 @@ func TestAfterADeleteThatFailedMessagesWaitInFlight(t *testing.T) {
 
 // If a process ends between the copy and the delete, both the message and the copy stay.
 func TestACrashBetweenCopyAndDeleteLeavesOneCopyMore(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		held, _, _ := t.hold(32)
 		t.sqs.FailFor(time.Hour, hang(), opDelete)
@@ -281,6 +289,7 @@ func TestACrashBetweenCopyAndDeleteLeavesOneCopyMore(t *testing.T) {
 
 // If another producer's message has no room for the attribute of a copy, the message itself waits in flight.
 func TestAMessageWithoutRoomWaitsInFlight(t *testing.T) {
+	t.Parallel()
 	const mib = 1 << 20
 	for name, c := range map[string]struct {
 		body       string
@@ -318,6 +327,7 @@ func TestAMessageWithoutRoomWaitsInFlight(t *testing.T) {
 
 // A producer may forge the attribute of a copy: the message is then handled at once.
 func TestAForgedNoteHoldsNothingBack(t *testing.T) {
+	t.Parallel()
 	for _, note := range []string{"", "1", "x y z", "-1 2 3", "1 1 4900000000000", "1 1 99999999999999999999", "1 1 1 1"} {
 		t.Run(note, func(t *testing.T) {
 			inBubble(t, 0, func(t *bubble) {
@@ -339,6 +349,7 @@ func TestAForgedNoteHoldsNothingBack(t *testing.T) {
 
 // While a process's clock is in doubt, the process does not delay a copy because of its due time.
 func TestAClockInDoubtHoldsNothingBack(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 0, func(t *bubble) {
 		held, _, stop := t.hold(1)
 		again(held[0], time.Hour)

@@ -30,6 +30,7 @@ func bulkCalls() []write {
 }
 
 func TestBulkCallsGetOverPassingFaults(t *testing.T) {
+	t.Parallel()
 	for fault, bad := range map[string]reply{
 		"cut reply":           {body: object{"ConsumedCapacity": nil}, cut: true},
 		"internal error":      failure(500, "InternalServerError", nil),
@@ -61,6 +62,7 @@ func TestBulkCallsGetOverPassingFaults(t *testing.T) {
 }
 
 func TestFailuresOfBulkCallsAreSorted(t *testing.T) {
+	t.Parallel()
 	item := func(v object) reply {
 		return reply{body: object{"Count": 1, "Items": []object{{"PK": str("p"), "x": v}}}}
 	}
@@ -102,6 +104,7 @@ func TestFailuresOfBulkCallsAreSorted(t *testing.T) {
 }
 
 func TestADeadlineEndsABulkCall(t *testing.T) {
+	t.Parallel()
 	for _, call := range bulkCalls() {
 		f := newFake(t, func(string, int, object) reply { return reply{hang: true} })
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -116,6 +119,7 @@ func TestADeadlineEndsABulkCall(t *testing.T) {
 // If a batch makes no progress, BatchWrite fails, so that its caller can send less at once. If
 // a batch makes some progress, BatchWrite continues.
 func TestABatchWithoutProgressGivesUp(t *testing.T) {
+	t.Parallel()
 	left := func(in object) reply { return reply{body: object{"UnprocessedItems": in["RequestItems"]}} }
 	for name, answer := range map[string]func(in object) reply{
 		"all unprocessed": left,
@@ -152,6 +156,7 @@ func TestABatchWithoutProgressGivesUp(t *testing.T) {
 
 // Exactly the unprocessed writes are sent again, unchanged.
 func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
+	t.Parallel()
 	writes := putsOf(3)
 	writes[1].Put.Attrs = []table.Attr{{Name: "a", Value: table.S("\"é\n")}, {Name: "n", Value: table.N(-5)}}
 	writes[2] = table.BatchWrite{Delete: keyN(2)}
@@ -175,6 +180,7 @@ func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
 // If DynamoDB reports a write as unprocessed that was never sent, the call fails, because one of the sent
 // writes would otherwise be lost.
 func TestAWriteThatWasNotSentCannotBeLeft(t *testing.T) {
+	t.Parallel()
 	for name, left := range map[string]object{
 		"another put":    {"PutRequest": object{"Item": object{"PK": str("p"), "SK": str("other")}}},
 		"another delete": {"DeleteRequest": object{"Key": object{"PK": str("p"), "SK": str("other")}}},
@@ -190,6 +196,7 @@ func TestAWriteThatWasNotSentCannotBeLeft(t *testing.T) {
 
 // Throttled reports only a lack of capacity. A cut connection is a different fault.
 func TestThrottlingOfABatchIsReported(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		first reply
 		want  bool
@@ -214,6 +221,7 @@ func TestThrottlingOfABatchIsReported(t *testing.T) {
 }
 
 func TestItemsBesidesACountAreNoEnds(t *testing.T) {
+	t.Parallel()
 	items := []object{{"PK": str("p"), "SK": str("a")}, {"PK": str("p"), "SK": str("b")}}
 	f := newFake(t, func(_ string, n int, _ object) reply {
 		if n == 1 {

@@ -32,6 +32,7 @@ func units(write, read int) object {
 }
 
 func TestCreateGivesANewTableItsCapacity(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		plan         dynamo.Plan
 		table, index object
@@ -83,6 +84,7 @@ func TestCreateGivesANewTableItsCapacity(t *testing.T) {
 // command that DynamoDB accepts: DynamoDB refuses a command that sets units to their present values, and
 // removes a ceiling if the command sets -1.
 func TestCreateComparesTheCapacityOfATableThatExists(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		table, index object
 		plan         dynamo.Plan

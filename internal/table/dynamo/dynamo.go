@@ -44,6 +44,7 @@ type Store struct {
 	place    string
 	parallel int
 	backoff  func(attempt int) time.Duration
+	poll     time.Duration
 	refusals awsclient.Refusals
 	// observe, if not nil, is called with each try that DynamoDB refused for lack of capacity.
 	observe func(table.Refusal)
@@ -64,6 +65,10 @@ func WithBackoff(backoff func(attempt int) time.Duration) Option {
 	return func(s *Store) { s.backoff = backoff }
 }
 
+// WithPoll sets the wait between Create's calls of Describe while the table is being created. The default is half a
+// second.
+func WithPoll(interval time.Duration) Option { return func(s *Store) { s.poll = interval } }
+
 // WithRefusals sets an observer of the tries that DynamoDB refuses for lack of capacity, and of the
 // unprocessed parts of batches. The calls of observe may be concurrent, and observe must return
 // quickly.
@@ -76,6 +81,7 @@ func New(client *dynamodb.Client, name string, options ...Option) *Store {
 		place:    awsclient.Place(client.Options().Region, client.Options().BaseEndpoint),
 		parallel: 8,
 		backoff:  jitter,
+		poll:     pollInterval,
 	}
 	s.client = callsOf(dynamodb.New(client.Options(), s.watch))
 	s.exact = callsOf(dynamodb.New(client.Options(), s.watch, func(o *dynamodb.Options) { o.Retryer = refusedOnly{o.Retryer} }))

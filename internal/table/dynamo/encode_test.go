@@ -134,6 +134,7 @@ func sendBySDK(client *dynamodb.Client, name string, writes []table.BatchWrite) 
 
 // A batch has the address, the header and the body of the SDK's request, and a valid signature.
 func TestWritesAreSentAsTheSDKSendsThem(t *testing.T) {
+	t.Parallel()
 	const name = "fan.fare-1"
 	rapid.Check(t, func(t *rapid.T) {
 		writes := drawWrites(t)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestConditionsBecomeExpressions(t *testing.T) {
+	t.Parallel()
 	a, n := table.Equal{Name: "a", Value: table.S("x")}, table.Less{Name: "n", Value: table.N(3)}
 	for _, tt := range []struct {
 		cond table.Cond
@@ -29,6 +30,7 @@ func TestConditionsBecomeExpressions(t *testing.T) {
 }
 
 func TestUpdatesBecomeExpressions(t *testing.T) {
+	t.Parallel()
 	one, two := table.Attr{Name: "a", Value: table.N(1)}, table.Attr{Name: "b", Value: table.N(2)}
 	for _, tt := range []struct {
 		in   table.UpdateInput
@@ -46,6 +48,7 @@ func TestUpdatesBecomeExpressions(t *testing.T) {
 
 // trim needs an attribute that the key condition also names, so the projection has to include the attribute.
 func TestAProjectionHasEachAttributeOnce(t *testing.T) {
+	t.Parallel()
 	var e expr
 	e.name(table.AttrGSI1SK)
 	assert.Equal(t, "#1, #2, #0, #3", *e.projection([]string{table.AttrGSI1SK, "text", table.AttrSK, "text"}))

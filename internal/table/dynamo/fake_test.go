@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,6 +25,21 @@ import (
 	"fanfare/internal/awsclient"
 	"fanfare/internal/table/dynamo"
 )
+
+// TestMain hides the configuration of the machine's AWS tools from the SDK.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{
+		"AWS_REGION": "us-east-1", "AWS_PROFILE": "", "AWS_CA_BUNDLE": "",
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+		"AWS_MAX_ATTEMPTS": "", "AWS_RETRY_MODE": "",
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // object is a JSON object.
 type object = map[string]any
@@ -113,25 +130,20 @@ func open(t *testing.T, endpoint, name string, options ...dynamo.Option) *dynamo
 	return dynamo.New(dynamodb.NewFromConfig(configFor(t, endpoint)), name, options...)
 }
 
+// configFor returns the product's own configuration, but its retries do not wait.
 func configFor(t *testing.T, endpoint string) aws.Config {
 	t.Helper()
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", "AWS_PROFILE": "", "AWS_CA_BUNDLE": "",
-		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-		"AWS_MAX_ATTEMPTS": "", "AWS_RETRY_MODE": "",
-	} {
-		t.Setenv(name, value)
-	}
-	cfg, err := awsclient.Load(t.Context())
+	cfg, err := awsclient.Load(t.Context(), config.WithBaseEndpoint(endpoint))
 	require.NoError(t, err)
+	product := cfg.Retryer
+	cfg.Retryer = func() aws.Retryer { return retry.AddWithMaxBackoffDelay(product(), time.Millisecond) }
 	return cfg
 }
 
-// openFake returns a Store on a fake that does not wait between the tries of a batch.
+// openFake returns a Store on a fake that does not wait between the tries of a batch and of a creation.
 func openFake(t *testing.T, f *fake, options ...dynamo.Option) *dynamo.Store {
 	t.Helper()
-	return open(t, f.URL, "t", append(options, dynamo.WithBackoff(func(int) time.Duration { return 0 }))...)
+	return open(t, f.URL, "t", append(options, dynamo.WithBackoff(func(int) time.Duration { return 0 }), dynamo.WithPoll(time.Millisecond))...)
 }
 
 // str and num return values of attributes as they are in requests.

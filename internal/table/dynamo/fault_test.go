@@ -137,6 +137,7 @@ func lostReads(t *testing.T, p *partial) int {
 }
 
 func TestUnprocessedPartsOfABatchAreNotLost(t *testing.T) {
+	t.Parallel()
 	t.Run("writes", func(t *testing.T) {
 		assert.Zero(t, lostWrites(t, &partial{}), "writes were lost")
 	})
@@ -147,6 +148,7 @@ func TestUnprocessedPartsOfABatchAreNotLost(t *testing.T) {
 
 // The checks of lostWrites and lostReads fail if unprocessed parts are dropped.
 func TestPlantedDroppingUnprocessedPartsIsFound(t *testing.T) {
+	t.Parallel()
 	t.Run("writes", func(t *testing.T) {
 		assert.NotZero(t, lostWrites(t, &partial{forgetful: true}), "dropped writes were not noticed")
 	})
@@ -156,6 +158,7 @@ func TestPlantedDroppingUnprocessedPartsIsFound(t *testing.T) {
 }
 
 func TestABatchThatIsThrottledForGoodEndsWithTheContext(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	f := newFake(t, func(string, int, object) reply {
@@ -178,6 +181,7 @@ func TestABatchThatIsThrottledForGoodEndsWithTheContext(t *testing.T) {
 }
 
 func TestABatchHasABoundedNumberOfRequestsInFlight(t *testing.T) {
+	t.Parallel()
 	var now, most atomic.Int64
 	f := newFake(t, func(string, int, object) reply {
 		for n := now.Add(1); ; {
@@ -249,6 +253,7 @@ func writes() []write {
 // A write whose answer was lost is sent again only if the write may take effect twice. Otherwise the caller
 // gets an error that means that the outcome is unknown.
 func TestOnlyRepeatableWritesAreSentAgainAfterALostAnswer(t *testing.T) {
+	t.Parallel()
 	for fault, lost := range map[string]reply{
 		"cut reply":      {body: object{"ConsumedCapacity": object{"CapacityUnits": 1.0}}, cut: true},
 		"internal error": failure(500, "InternalServerError", nil),
@@ -278,6 +283,7 @@ func TestOnlyRepeatableWritesAreSentAgainAfterALostAnswer(t *testing.T) {
 
 // A write that certainly had no effect is sent again.
 func TestRefusedWritesAreSentAgain(t *testing.T) {
+	t.Parallel()
 	for _, code := range []string{
 		"ProvisionedThroughputExceededException", "ThrottlingException", "TransactionConflictException",
 	} {
@@ -296,6 +302,7 @@ func TestRefusedWritesAreSentAgain(t *testing.T) {
 }
 
 func TestFailuresAreSorted(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		reply       reply
 		unavailable bool
@@ -340,6 +347,7 @@ func TestFailuresAreSorted(t *testing.T) {
 
 // The role may read, but not write. Ping succeeds, and Refused still returns the refusal.
 func TestARefusalOfWritesShows(t *testing.T) {
+	t.Parallel()
 	f := newFake(t, func(op string, _ int, _ object) reply {
 		if op == "PutItem" {
 			return failure(400, "AccessDeniedException", nil)
@@ -356,6 +364,7 @@ func TestARefusalOfWritesShows(t *testing.T) {
 }
 
 func TestATransactionThatIsRefusedIsUnavailable(t *testing.T) {
+	t.Parallel()
 	f := newFake(t, func(string, int, object) reply {
 		return failure(400, "TransactionCanceledException", object{"CancellationReasons": []object{{"Code": "AccessDenied", "Message": "from the test"}}})
 	})
@@ -364,6 +373,7 @@ func TestATransactionThatIsRefusedIsUnavailable(t *testing.T) {
 }
 
 func TestAnEndpointThatIsDownIsUnavailable(t *testing.T) {
+	t.Parallel()
 	store := open(t, "http://127.0.0.1:1", "t") // no server listens on this port
 	for _, w := range writes() {
 		err := w.do(t.Context(), store)
@@ -373,6 +383,7 @@ func TestAnEndpointThatIsDownIsUnavailable(t *testing.T) {
 }
 
 func TestADeadlineEndsASlowCall(t *testing.T) {
+	t.Parallel()
 	for _, w := range writes() {
 		// Each call has its own endpoint, because a request of the previous call may arrive late.
 		f := newFake(t, func(string, int, object) reply { return reply{hang: true} })
@@ -389,6 +400,7 @@ func TestADeadlineEndsASlowCall(t *testing.T) {
 }
 
 func TestAFailedConditionBringsTheOldItemAndItsCost(t *testing.T) {
+	t.Parallel()
 	f := newFake(t, func(string, int, object) reply {
 		return failure(400, "ConditionalCheckFailedException", object{
 			"Item": object{"PK": str("p"), "SK": str("0001"), "text": str(strings.Repeat("x", 3000)), "n": num(-7)},
@@ -403,6 +415,7 @@ func TestAFailedConditionBringsTheOldItemAndItsCost(t *testing.T) {
 }
 
 func TestACancelledTransactionSaysWhy(t *testing.T) {
+	t.Parallel()
 	reason := func(code string, item object) object {
 		out := object{"Code": code}
 		if item != nil {
@@ -455,6 +468,7 @@ func TestACancelledTransactionSaysWhy(t *testing.T) {
 }
 
 func TestATransactionKeepsItsTokenOverRetries(t *testing.T) {
+	t.Parallel()
 	f := newFake(t, func(_ string, n int, _ object) reply {
 		switch n {
 		case 1:
@@ -485,6 +499,7 @@ func TestATransactionKeepsItsTokenOverRetries(t *testing.T) {
 // A connection may break in a way that the SDK does not recognise. The error must show that another try may
 // succeed, because otherwise a consumer would make a dead letter of a valid message.
 func TestABrokenConnectionIsUnavailable(t *testing.T) {
+	t.Parallel()
 	for name, broken := range map[string]error{
 		"end of the stream": io.EOF,
 		"cut reply":         io.ErrUnexpectedEOF,
@@ -521,6 +536,7 @@ func (c client) Do(req *http.Request) (*http.Response, error) { return c(req) }
 
 // The requests of a batch run on separate goroutines, so BatchWrite has to recover their panics.
 func TestAPanicInARequestOfABatchIsAnError(t *testing.T) {
+	t.Parallel()
 	store := dynamo.New(over(client(func(*http.Request) (*http.Response, error) { panic("boom") })), "t")
 	_, err := store.BatchWrite(t.Context(), putsOf(60))
 	assert.ErrorAs(t, err, new(*panics.Error))

@@ -41,6 +41,7 @@ func got(q table.Query, r keyRange, sk string) bool {
 }
 
 func TestARangeHoldsWhatThePortPromises(t *testing.T) {
+	t.Parallel()
 	bounds := []string{"", "b", "c", "d", "e"}
 	keys := []string{"a", "b", "bb", "c", "cc", "d", "dd", "e", "f"}
 	for _, index := range []bool{false, true} {

@@ -38,6 +38,7 @@ func (f *fake) tries() (n int) {
 // The result of a write of one item has the partition key once for each refused try, whether a
 // later try succeeded or not. The result of a transaction has the key of each operation.
 func TestEachRefusedTryOfAWriteNamesItsKey(t *testing.T) {
+	t.Parallel()
 	key := table.Key{PK: "p", SK: "s"}
 	in := table.TransactInput{Ops: []table.TransactOp{
 		{Delete: &table.DeleteInput{Key: table.Key{PK: "q", SK: "s"}}}, {Delete: &table.DeleteInput{Key: key}},
@@ -84,6 +85,7 @@ func TestEachRefusedTryOfAWriteNamesItsKey(t *testing.T) {
 
 // The result of a batch has the partition key of each unprocessed write, once for each time.
 func TestEachRefusedTryOfABatchNamesItsKeys(t *testing.T) {
+	t.Parallel()
 	writes := make([]table.BatchWrite, 3)
 	for i, pk := range []string{"a", "b", "c"} {
 		writes[i].Put = &table.Item{Key: table.Key{PK: pk, SK: "s"}}

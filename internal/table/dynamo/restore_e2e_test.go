@@ -24,6 +24,7 @@ import (
 // Before a table is restored to an earlier time, its operator scans the table for the removals and the
 // blocks since that time. The test makes the scans of docs/BACKUP.md.
 func TestTheScansOfARestoreFindRemovalsAndBlocks(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../../docs/BACKUP.md")
 	require.NoError(t, err)
 	scans := regexp.MustCompile(`(?m)^aws dynamodb scan(?:.*\\\n)+.*$`).FindAllString(string(page), -1)

@@ -45,7 +45,7 @@ func (e *SchemaError) Error() string {
 }
 
 const (
-	// pollInterval is the wait between Create's calls of Describe while the table is being created.
+	// pollInterval is the default of WithPoll.
 	pollInterval = 500 * time.Millisecond
 	// createTime is added to the timeout of the calls of Create, because an emulator may start
 	// only at the first call.
@@ -79,7 +79,7 @@ func (s *Store) CreateAs(ctx context.Context, plan Plan) (made bool, err error) 
 			}
 			return made, s.finish(ctx, d)
 		}
-		if err := backoff.Wait(ctx, pollInterval); err != nil {
+		if err := backoff.Wait(ctx, s.poll); err != nil {
 			return made, s.fail("create", err)
 		}
 	}

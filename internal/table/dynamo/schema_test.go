@@ -126,6 +126,7 @@ func (s *schema) describe() object {
 }
 
 func TestCreateMakesTheTableAndWaitsForIt(t *testing.T) {
+	t.Parallel()
 	s := &schema{}
 	f := newFake(t, s.answer)
 	store := openFake(t, f)
@@ -143,6 +144,7 @@ func TestCreateMakesTheTableAndWaitsForIt(t *testing.T) {
 }
 
 func TestCreateRefusesATableOfAnotherKind(t *testing.T) {
+	t.Parallel()
 	for want, s := range map[string]*schema{
 		"key of the table is PK (S), not": {key: []string{"PK"}, indexKey: []string{"GSI1PK", "GSI1SK"}, projection: "ALL", ttl: "ttl"},
 		"no index GSI1":                   {key: []string{"PK", "SK"}},
@@ -166,6 +168,7 @@ func TestCreateRefusesATableOfAnotherKind(t *testing.T) {
 // A table of a development version has items and no format. No program may use such a table, and no call
 // changes it.
 func TestATableOfAnotherFormatIsRefused(t *testing.T) {
+	t.Parallel()
 	item := object{"PK": object{"S": "u#ann"}, "SK": object{"S": "profile"}}
 	for name, tt := range map[string]struct {
 		stored string
@@ -194,6 +197,7 @@ func TestATableOfAnotherFormatIsRefused(t *testing.T) {
 // Two processes create one table at the same time: the slower process finds the format that the faster
 // process wrote.
 func TestANewTableGetsItsFormatOnce(t *testing.T) {
+	t.Parallel()
 	s := &schema{}
 	f := newFake(t, func(op string, n int, in object) reply {
 		if op == "PutItem" {
@@ -209,6 +213,7 @@ func TestANewTableGetsItsFormatOnce(t *testing.T) {
 }
 
 func TestAFailureToWriteTheFormatFailsCreate(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"Scan", "PutItem", "GetItem"} {
 		s := &schema{}
 		f := newFake(t, func(now string, n int, in object) reply {
@@ -223,6 +228,7 @@ func TestAFailureToWriteTheFormatFailsCreate(t *testing.T) {
 }
 
 func TestCreateEndsWithTheContext(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := &schema{exists: true, key: []string{"PK", "SK"}}

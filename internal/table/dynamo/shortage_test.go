@@ -35,6 +35,7 @@ func throttle(code string, reasons ...string) reply {
 }
 
 func TestARefusalNamesItsReason(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		reasons []string
 		reason  table.Shortage
@@ -71,6 +72,7 @@ func TestARefusalNamesItsReason(t *testing.T) {
 
 // All calls handle every kind of refusal in the same way.
 func TestEachCallReadsTheReason(t *testing.T) {
+	t.Parallel()
 	sure, doubtful := paths()
 	for _, call := range append(sure, doubtful...) {
 		for _, code := range []string{"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"} {
@@ -96,6 +98,7 @@ func (r *refusals) add(of table.Refusal) {
 
 // The observer gets each refused try, including the tries that the SDK then repeats successfully.
 func TestEachRefusedTryIsObserved(t *testing.T) {
+	t.Parallel()
 	liked := table.Item{Key: table.Key{PK: "p#1#likelist", SK: "u#ann"}, Attrs: []table.Attr{
 		{Name: table.AttrGSI1PK, Value: table.S("u#ann#like")}, {Name: table.AttrGSI1SK, Value: table.S("1")},
 	}}
@@ -167,6 +170,7 @@ func TestEachRefusedTryIsObserved(t *testing.T) {
 
 // Unprocessed parts of batches, and cancelled transactions, name no reason.
 func TestARefusalWithoutAReasonIsObserved(t *testing.T) {
+	t.Parallel()
 	var seen refusals
 	f := newFake(t, func(op string, n int, in object) reply {
 		switch {

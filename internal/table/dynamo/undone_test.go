@@ -57,6 +57,7 @@ func answering(r reply) *dynamo.Store {
 }
 
 func TestACallThatDidNothingIsUndone(t *testing.T) {
+	t.Parallel()
 	internal, cut, throttle := failure(500, "InternalServerError", nil), reply{body: object{"Item": nil}, cut: true}, failure(400, "ThrottlingException", nil)
 	limit := failure(400, "LimitExceededException", nil)
 	for name, c := range map[string]struct {
@@ -112,6 +113,7 @@ func awayOf(t *testing.T, err error) *table.UnavailableError {
 
 // The first try of a repeatable write may have taken effect, whatever reply a later try gets.
 func TestALostAnswerBeforeRefusalsIsNotUndone(t *testing.T) {
+	t.Parallel()
 	_, doubtful := paths()
 	for _, call := range doubtful {
 		f := newFake(t, func(_ string, n int, _ object) reply {
@@ -125,6 +127,7 @@ func TestALostAnswerBeforeRefusalsIsNotUndone(t *testing.T) {
 }
 
 func TestACallWithoutAConnectionIsUndone(t *testing.T) {
+	t.Parallel()
 	sure, doubtful := paths()
 	store := open(t, "http://127.0.0.1:1", "t") // no server listens on this port
 	for _, call := range sure {
@@ -138,6 +141,7 @@ func TestACallWithoutAConnectionIsUndone(t *testing.T) {
 }
 
 func TestACallThatTimesOutIsNotUndone(t *testing.T) {
+	t.Parallel()
 	sure, doubtful := paths()
 	for _, call := range append(sure, doubtful...) {
 		f := newFake(t, func(string, int, object) reply { return reply{hang: true} })

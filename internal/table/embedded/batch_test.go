@@ -14,7 +14,8 @@ import (
 // A batch that does not change the item's index keys writes no hint. So the batch must not read the item
 // while another call deletes the item with its hint.
 func TestABatchBesideADeleteLeavesNoItemWithoutItsHint(t *testing.T) {
-	s, err := Open("table", Options{FS: vfs.NewMem()})
+	t.Parallel()
+	s, err := Create("table", Options{FS: vfs.NewMem()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	item := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("index")}, {Name: table.AttrGSI1SK, Value: table.S("s")}}}

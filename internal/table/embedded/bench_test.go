@@ -76,7 +76,7 @@ func cpuTime(b *testing.B) time.Duration {
 }
 
 func BenchmarkBatchWrite(b *testing.B) {
-	s, err := Open(b.TempDir(), Options{})
+	s, err := Create(b.TempDir(), Options{})
 	require.NoError(b, err)
 	benchFanout(b, func(writes []table.BatchWrite) error {
 		_, err := s.BatchWrite(b.Context(), writes)
@@ -132,7 +132,7 @@ func benchParallel(b *testing.B, call func(i int64) error) {
 
 func benchStore(b *testing.B) *Store {
 	b.Helper()
-	s, err := Open(b.TempDir(), Options{})
+	s, err := Create(b.TempDir(), Options{})
 	require.NoError(b, err)
 	b.Cleanup(func() {
 		assert.NoError(b, s.Close())

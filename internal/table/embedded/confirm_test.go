@@ -24,6 +24,7 @@ func (ignored) MayGo(uint64) bool                      { return true }
 
 // P4: while the other machine is away, writes are refused, and reads of settled data are answered.
 func TestOnlySettledDataAreReadWhileAnotherMachineIsAway(t *testing.T) {
+	t.Parallel()
 	var away atomic.Pointer[chan struct{}]
 	fs := disk.TappedFS{FS: vfs.NewMem(), Tap: ignored{}, Patience: time.Millisecond, Confirmed: func(uint64, uint64) <-chan struct{} {
 		if confirmed := away.Load(); confirmed != nil {

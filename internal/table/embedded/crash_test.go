@@ -31,6 +31,7 @@ func plant(t *testing.T, file string, edits ...planttest.Edit) (binary string) {
 
 // The durability tests must find a store that answers before its log is synced.
 func TestACrashShowsWritesWithoutSync(t *testing.T) {
+	t.Parallel()
 	binary := plant(t, "durable.go",
 		planttest.Edit{Old: "write: db.ApplyNoSyncWait,", New: "write: func(b *pebble.Batch, _ *pebble.WriteOptions) error { return db.Apply(b, pebble.NoSync) },"},
 		planttest.Edit{Old: "next.err = next.batch.SyncWait()", New: "next.err = nil"},
@@ -41,6 +42,7 @@ func TestACrashShowsWritesWithoutSync(t *testing.T) {
 
 // I5: answered writes survive a crash that loses all unsynced data.
 func TestAnsweredWritesSurviveACrash(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		if lost := lostByCrashes(t, seed); lost != "" {
 			t.Errorf("seed %d: %s", seed, lost)
@@ -64,7 +66,7 @@ func lostByCrashes(t *testing.T, seed uint64) string {
 		if rng.IntN(2) == 0 {
 			cfg = vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(100), RNG: rand.New(rand.NewPCG(seed, uint64(i)))}
 		}
-		after, err := Open("some/dir", Options{FS: fs.CrashClone(cfg), SweepEvery: -1})
+		after, err := Create("some/dir", Options{FS: fs.CrashClone(cfg), SweepEvery: -1})
 		if err != nil {
 			return fmt.Sprintf("after operation %d: %v", i, err)
 		}
@@ -167,6 +169,7 @@ func contents(t *testing.T, s table.Store) map[string][]table.Item {
 // Under load, a write that any caller has seen must survive a crash: the caller's own write, a write that
 // the caller read, and a write that made the caller's condition fail.
 func TestWritesSeenUnderLoadSurviveACrash(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewCrashableMem()
 	s := open(t, "data", Options{FS: fs})
 	const writers = 4
@@ -263,6 +266,7 @@ func TestWritesSeenUnderLoadSurviveACrash(t *testing.T) {
 
 // TestConcurrentDecisionsAreSerial must find decisions without locks. A single run may miss them by chance.
 func TestConcurrencyShowsDecisionsWithoutLocks(t *testing.T) {
+	t.Parallel()
 	binary := plant(t, "durable.go",
 		planttest.Edit{Old: "stripe := &l.stripes[hash%lockCount]", New: "stripe := new(sync.RWMutex)"},
 		planttest.Edit{Old: "func (s *lockSet) add(hash uint64, alone bool) {", New: "func (s *lockSet) add(hash uint64, alone bool) {\n\treturn"},
@@ -272,6 +276,7 @@ func TestConcurrencyShowsDecisionsWithoutLocks(t *testing.T) {
 
 // Transactions and conditional puts raise counters at the same time, and no raise is lost.
 func TestConcurrentDecisionsAreSerial(t *testing.T) {
+	t.Parallel()
 	s := open(t, "data", Options{FS: vfs.NewMem()})
 	const workers, rounds = 8, 50
 	a, b := table.Key{PK: "p", SK: "a"}, table.Key{PK: "q", SK: "b"}

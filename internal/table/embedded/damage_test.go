@@ -61,6 +61,7 @@ func unread(t *testing.T, s *Store) (bad int) {
 }
 
 func TestDamagedBlocksAreReportedAndSwept(t *testing.T) {
+	t.Parallel()
 	core, logs := observer.New(zap.WarnLevel)
 	s := open(t, damaged(t), Options{SweepEvery: -1, Log: zap.New(core)})
 	bad := unread(t, s)
@@ -77,6 +78,7 @@ func TestDamagedBlocksAreReportedAndSwept(t *testing.T) {
 
 // Each flush causes a compaction of the accumulated files, and each such compaction fails.
 func TestACompactionThatMeetsDamageWaits(t *testing.T) {
+	t.Parallel()
 	s := open(t, damaged(t), Options{SweepEvery: -1, MemoryBytes: 2 << 20})
 	began := time.Now()
 	fill := func(round int) {

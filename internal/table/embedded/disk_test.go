@@ -46,6 +46,7 @@ func wantUnavailable(t *testing.T, err, cause error) {
 
 // I5: no call answers from a write that is visible but not yet on the disk.
 func TestAnswersWaitForTheWritesTheySaw(t *testing.T) {
+	t.Parallel()
 	fs := disktest.New(vfs.NewMem())
 	s := open(t, "data", Options{FS: fs, SweepEvery: -1})
 	indexed := numbered("p", 1)
@@ -110,6 +111,7 @@ func TestAnswersWaitForTheWritesTheySaw(t *testing.T) {
 }
 
 func TestAFullDiskIsWaitedOut(t *testing.T) {
+	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		t.Run(errno.Error(), func(t *testing.T) {
 			mem := vfs.NewCrashableMem()
@@ -164,6 +166,7 @@ func (u unreservedFile) Preallocate(int64, int64) error {
 // Pebble reserves 36 MB for each log, even if the log stays small. If a full disk refuses this reservation,
 // writes that fit must still succeed.
 func TestARefusedReservationHoldsUpNoWrite(t *testing.T) {
+	t.Parallel()
 	fs := unreserved{vfs.Default, new(atomic.Int64)}
 	s := open(t, t.TempDir(), Options{FS: fs, SweepEvery: -1})
 	for _, pk := range []string{"a", "b"} { // each in a separate log
@@ -193,6 +196,7 @@ func fill(t *testing.T, s *Store, want error) (written int64) {
 }
 
 func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	fs := disktest.New(vfs.NewMem())
 	s := open(t, "data", Options{FS: fs, SweepEvery: -1, MemoryBytes: 4 << 20})
 	fs.Set(func(op, name string, _ int) error {
@@ -211,6 +215,7 @@ func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
 // A disk refuses new sorted files for a reason other than room. In the end Pebble makes writes wait, and
 // these waits do not end with a context.
 func TestADiskThatRefusesNewFilesEndsWritesAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EMFILE} {
 		t.Run(errno.Error(), func(t *testing.T) {
 			fs := disktest.New(vfs.NewMem())
@@ -238,11 +243,12 @@ func TestADiskThatRefusesNewFilesEndsWritesAndLosesNothing(t *testing.T) {
 }
 
 func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"write", "sync"} {
 		t.Run(op, func(t *testing.T) {
 			mem := vfs.NewCrashableMem()
 			fs := disktest.New(mem)
-			s, err := Open("data", Options{FS: fs, SweepEvery: -1})
+			s, err := Create("data", Options{FS: fs, SweepEvery: -1})
 			require.NoError(t, err)
 			_, err = s.Put(t.Context(), table.PutInput{Item: numbered("before", 1)})
 			require.NoError(t, err)
@@ -263,6 +269,7 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 }
 
 func TestABatchWriteReportsTheFailureOfAnyPart(t *testing.T) {
+	t.Parallel()
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
 	write, parts := s.commits.write, 0
 	s.commits.write = func(batch *pebble.Batch, o *pebble.WriteOptions) error {
@@ -283,13 +290,14 @@ func TestABatchWriteReportsTheFailureOfAnyPart(t *testing.T) {
 }
 
 func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"mkdir", "create", "write", "sync"} {
 		for _, errno := range []syscall.Errno{syscall.EROFS, syscall.ENOSPC} {
 			fs := disktest.New(vfs.NewMem())
 			fs.Fail(errno, op)
 			stop := make(chan struct{})
 			close(stop)
-			s, err := Open("some/dir", Options{FS: fs, Stop: stop})
+			s, err := Create("some/dir", Options{FS: fs, Stop: stop})
 			if err == nil {
 				t.Errorf("%s fails with %v: Open succeeded", op, errno)
 				err = s.Close()
@@ -303,15 +311,16 @@ func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
 }
 
 func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
+	t.Parallel()
 	const env = "FANFARE_TEST_EMBEDDED_DIR"
 	if dir := os.Getenv(env); dir != "" { // runs in the second process
-		_, err := Open(dir, Options{})
+		_, err := Create(dir, Options{})
 		require.ErrorIs(t, err, disk.ErrInUse)
 		return
 	}
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	_, err := Open(dir, Options{})
+	_, err := Create(dir, Options{})
 	assert.ErrorIs(t, err, disk.ErrInUse, "same process")
 	second := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestADirectoryIsOpenOnlyOnce$")
 	second.Env = append(os.Environ(), env+"="+dir)

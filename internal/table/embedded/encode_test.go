@@ -22,6 +22,7 @@ var trickyKey = rapid.Custom(func(t *rapid.T) table.Key {
 })
 
 func TestKeysComeBackAndKeepTheOrderOfSortKeys(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trickyKey.Draw(t, "a"), trickyKey.Draw(t, "b")
 		encoded := appendKey(nil, a)
@@ -36,6 +37,7 @@ func TestKeysComeBackAndKeepTheOrderOfSortKeys(t *testing.T) {
 }
 
 func TestIndexKeysComeBackAndKeepTheOrderOfSortKeys(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		pk, a, b := trickyText.Draw(t, "index pk"), trickyText.Draw(t, "a"), trickyText.Draw(t, "b")
 		ka, kb := trickyKey.Draw(t, "key a"), trickyKey.Draw(t, "key b")
@@ -50,6 +52,7 @@ func TestIndexKeysComeBackAndKeepTheOrderOfSortKeys(t *testing.T) {
 }
 
 func TestBoundsHoldExactlyTheRange(t *testing.T) {
+	t.Parallel()
 	optional := rapid.OneOf(rapid.Just(""), trickyText)
 	rapid.Check(t, func(t *rapid.T) {
 		q := table.Query{
@@ -76,6 +79,7 @@ func TestBoundsHoldExactlyTheRange(t *testing.T) {
 }
 
 func TestAValueOfAnotherKindIsRefused(t *testing.T) {
+	t.Parallel()
 	attrs := []table.Attr{{Name: "a", Value: table.N(1)}}
 	value := appendValue(nil, attrs)
 	got, err := decodeAttrs(string(value))
@@ -136,6 +140,7 @@ func FuzzParseKeysNeverPanics(f *testing.F) {
 }
 
 func TestValuesComeBack(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		attrs := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) table.Attr {
 			name := trickyText.Draw(t, "name")
@@ -164,6 +169,7 @@ func TestValuesComeBack(t *testing.T) {
 
 // TestStoredFormatStays fails if the format on disk changes, because a change needs a new version.
 func TestStoredFormatStays(t *testing.T) {
+	t.Parallel()
 	key := table.Key{PK: "u#a", SK: "p#\x00"}
 	for _, tt := range []struct{ what, got, want string }{
 		{"format", string(format().Key), "mformat"},

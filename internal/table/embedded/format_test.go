@@ -16,6 +16,7 @@ import (
 // The archive has a directory of format 1, with one item in a sorted file and one item in the
 // log. Both items are in the index.
 func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := disktest.Unzip(t, "testdata/format1.zip")
 	s := open(t, dir, Options{SweepEvery: -1})
 	for pk, want := range map[string]int64{"sorted": 1, "logged": 2} {
@@ -26,7 +27,7 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 		t.Errorf("the index has %v, %v", items, err)
 	}
 	require.NoError(t, errors.Join(s.db.Set([]byte("mformat"), []byte("2"), pebble.Sync), s.Close()))
-	_, err = Open(dir, Options{})
+	_, err = Create(dir, Options{})
 	if newer, ok := errors.AsType[*disk.FormatError](err); !ok || newer.Found != 2 || newer.Known != 1 {
 		t.Errorf("error = %v, want a FormatError of 2 and 1", err)
 	}
@@ -34,6 +35,7 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 
 // An older Fanfare can open a new directory only if Fanfare's format and Pebble's format stay the same.
 func TestANewDirectoryHasTheFormatsOfFormat1(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir(), Options{})
 	value, closer, err := s.db.Get([]byte("mformat"))
 	if err != nil || string(value) != "1" || s.db.FormatMajorVersion() != 24 {

@@ -13,6 +13,7 @@ import (
 
 // While the disk delays syncs, a lazy transaction is answered, and a read of its items waits.
 func TestALazyTransactionIsAnsweredBeforeItIsDurableAndShownAfter(t *testing.T) {
+	t.Parallel()
 	fs := disktest.New(vfs.NewMem())
 	s := open(t, "data", Options{FS: fs, SweepEvery: -1})
 	it := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: []table.Attr{{Name: "n", Value: table.N(1)}}}

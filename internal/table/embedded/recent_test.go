@@ -22,6 +22,7 @@ import (
 // least the writes that were answered before the read began, and at most the writes that had
 // begun when the read ended. So a reader never sees an older state after a newer state.
 func TestItemsInMemoryAreAsNewAsTheTable(t *testing.T) {
+	t.Parallel()
 	const writes, readers = 400, 4
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
 	keys := []table.Key{{PK: "p", SK: "0"}, {PK: "p", SK: "1"}, {PK: "q", SK: "0"}}
@@ -90,6 +91,7 @@ func TestItemsInMemoryAreAsNewAsTheTable(t *testing.T) {
 }
 
 func TestConcurrencyShowsItemsInMemoryThatAreOld(t *testing.T) {
+	t.Parallel()
 	binary := plant(t, "recent.go", planttest.Edit{Old: "return it, ok && it.seq == seq", New: "return it, ok"})
 	planttest.MustFail(t, binary, "TestItemsInMemoryAreAsNewAsTheTable", "at least", 100)
 }
@@ -97,6 +99,7 @@ func TestConcurrencyShowsItemsInMemoryThatAreOld(t *testing.T) {
 // The test reads more items than the memory has room for, and reads each item repeatedly. It also reads absent
 // items, which take no room.
 func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
+	t.Parallel()
 	const most = 64 << 10
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: most * recentShare})
 	get := func(pk string) *table.Item {
@@ -127,6 +130,7 @@ func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 // One store keeps its reads in memory, and the other store keeps none. Both stores return the same answers
 // and units, even while bounds rise, and items are added and removed.
 func TestPagesInMemoryAreThoseOfTheTable(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	with := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
 	without := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: 1 << 20})

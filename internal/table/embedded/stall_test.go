@@ -37,8 +37,10 @@ func pileUp(t *testing.T, s *Store) {
 
 // While all compactions are stuck and 40 sorted files accumulate, no write waits.
 func TestCompactionDoesNotStallWrites(t *testing.T) {
+	t.Parallel()
 	fs := stuck{vfs.NewMem(), make(chan struct{})}
-	s := open(t, "data", Options{FS: fs, MemoryBytes: 1 << 20, SweepEvery: -1})
+	// The memory has room for all entries, so no write waits for a flush on a busy machine.
+	s := open(t, "data", Options{FS: fs, MemoryBytes: 8 << 20, SweepEvery: -1})
 	release := sync.OnceFunc(func() { close(fs.gate) })
 	t.Cleanup(release) // release has to run before the store is closed
 	written := make(chan struct{})
@@ -67,6 +69,7 @@ func TestCompactionDoesNotStallWrites(t *testing.T) {
 
 // With Pebble's own limit on sorted files, TestCompactionDoesNotStallWrites must find and count a stall.
 func TestAStallIsFound(t *testing.T) {
+	t.Parallel()
 	binary := plant(t, "store.go", planttest.Edit{Old: "L0StopWritesThreshold:      1000,", New: "L0StopWritesThreshold:      12,"})
 	planttest.MustFail(t, binary, "TestCompactionDoesNotStallWrites", "a write waits for compaction", 1)
 }

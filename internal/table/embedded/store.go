@@ -97,10 +97,16 @@ type Store struct {
 
 var _ table.Store = (*Store)(nil)
 
-// Open opens the table in dir, or creates the table. The error is disk.ErrInUse if the
-// directory is already open, and a *disk.FormatError if the directory has a newer format. On a
+// Open opens the table in dir, which must have each file that the table needs: otherwise the error is a *disk.DamageError. The error
+// is disk.ErrInUse if the directory is already open, and a *disk.FormatError if the directory has a newer format. On a
 // full disk Open waits for room.
-func Open(dir string, opts Options) (*Store, error) {
+func Open(dir string, opts Options) (*Store, error) { return openStore(dir, opts, true) }
+
+// Create opens the table in dir as Open does, and creates a table where there is none. Only a directory in which
+// nothing was answered yet may get a new table.
+func Create(dir string, opts Options) (*Store, error) { return openStore(dir, opts, false) }
+
+func openStore(dir string, opts Options, exists bool) (*Store, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -118,7 +124,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	waiting := new(atomic.Int64)
 	options := pebbleOptions(opts.MemoryBytes)
-	options.FS = opts.FS
+	options.FS, options.ErrorIfNotExists = opts.FS, exists
 	options.WALMinSyncInterval = func() time.Duration { return pause(waiting.Load()) }
 	db, err := disk.Open(opts.Stop, dir, opts.Log.Named("table"), options, format())
 	if err != nil {
@@ -134,10 +140,12 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// OpenReplica opens the table in dir for a follower, which applies the log of another table. Nothing
+// OpenReplica opens the table in dir, as Open does, for a follower, which applies the log of another table. Nothing
 // else writes to it, and nothing reads it.
 func OpenReplica(dir string, log *zap.Logger) (*disk.DB, error) {
-	db, err := disk.Open(nil, dir, log.Named("table"), pebbleOptions(defaultMemoryBytes), format())
+	options := pebbleOptions(defaultMemoryBytes)
+	options.ErrorIfNotExists = true
+	db, err := disk.Open(nil, dir, log.Named("table"), options, format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded table: %w", err)
 	}

@@ -19,7 +19,7 @@ import (
 
 func open(t *testing.T, dir string, opts Options) *Store {
 	t.Helper()
-	s, err := Open(dir, opts)
+	s, err := Create(dir, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, s.Close())
@@ -28,6 +28,7 @@ func open(t *testing.T, dir string, opts Options) *Store {
 }
 
 func TestStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	tabletest.Run(t, func(t *testing.T) table.Store {
 		t.Helper()
 		return open(t, t.TempDir(), Options{})
@@ -35,6 +36,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 }
 
 func TestStoreUnderStaleReadsKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	tabletest.Run(t, func(t *testing.T) table.Store {
 		t.Helper()
 		return tabletest.Stale(open(t, "data", Options{FS: vfs.NewMem()}), 1)
@@ -43,6 +45,7 @@ func TestStoreUnderStaleReadsKeepsTheContract(t *testing.T) {
 
 // The contract must find entries that get the attributes of another batch or of another write.
 func TestTheContractShowsAttributesOfOthers(t *testing.T) {
+	t.Parallel()
 	for name, edit := range map[string]planttest.Edit{
 		"kept after the call": {Old: "space.forget()", New: ""},
 		"of another length":   {Old: "len(attrs) == len(e.attrs)", New: "len(e.attrs) > 0"},
@@ -61,7 +64,7 @@ func sorted(it table.Item) table.Item {
 }
 
 // A fan-out reads pages of followers with the day of each edge.
-func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
+func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) { //nolint:paralleltest // it counts the allocations of the process
 	s := open(t, t.TempDir(), Options{SweepEvery: -1})
 	items := make([]table.Item, 1000)
 	writes := make([]table.BatchWrite, len(items))
@@ -87,6 +90,7 @@ func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
 
 // Items counts only the items, whatever hints the index has.
 func TestItemsAreCounted(t *testing.T) {
+	t.Parallel()
 	s := open(t, "data", Options{FS: vfs.NewMem()})
 	for i := range 300 {
 		item := table.Item{Key: table.Key{PK: fmt.Sprint("p", i%7), SK: fmt.Sprint("s", i)}}

@@ -50,6 +50,7 @@ func records(t *testing.T, s *Store, kind byte) int {
 }
 
 func TestSweepDeletesExactlyTheExpired(t *testing.T) {
+	t.Parallel()
 	var c clock
 	s := open(t, "data", Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1})
 	c.second.Store(1000)
@@ -78,6 +79,7 @@ func TestSweepDeletesExactlyTheExpired(t *testing.T) {
 }
 
 func TestSweepRunsByItselfAndEndsWithClose(t *testing.T) {
+	t.Parallel()
 	var c clock
 	c.second.Store(1000)
 	s := open(t, "data", Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: time.Millisecond})
@@ -93,6 +95,7 @@ func TestSweepRunsByItselfAndEndsWithClose(t *testing.T) {
 
 // A batch put without index keys leaves the hint of the item that it replaces.
 func TestWrongHintsDoNotShowAndAreSwept(t *testing.T) {
+	t.Parallel()
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
 	key := table.Key{PK: "p", SK: "s"}
 	in := table.Item{Key: key, Attrs: []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("g")}, {Name: table.AttrGSI1SK, Value: table.S("1")}}}
@@ -117,6 +120,7 @@ func TestWrongHintsDoNotShowAndAreSwept(t *testing.T) {
 }
 
 func TestCallsAfterCloseAreUnavailable(t *testing.T) {
+	t.Parallel()
 	s := open(t, "data", Options{FS: vfs.NewMem()})
 	require.NoError(t, s.Close())
 	_, err := s.Get(t.Context(), table.GetInput{Key: table.Key{PK: "p", SK: "s"}})
@@ -136,6 +140,7 @@ func wantDamaged(t *testing.T, s *Store, err error) {
 }
 
 func TestACorruptItemIsAnError(t *testing.T) {
+	t.Parallel()
 	s := open(t, "data", Options{FS: vfs.NewMem()})
 	key := table.Key{PK: "p", SK: "s"}
 	require.NoError(t, s.db.Set(appendKey(nil, key), []byte{9, 9}, pebble.Sync))
@@ -150,6 +155,7 @@ func TestACorruptItemIsAnError(t *testing.T) {
 // While the clock is in doubt, the sweep deletes nothing: a clock that is a month ahead for some minutes would
 // delete every timeline.
 func TestAClockInDoubtSweepsNothing(t *testing.T) {
+	t.Parallel()
 	var c clock
 	var wrong atomic.Bool
 	doubt := errors.New("the clock is in doubt")

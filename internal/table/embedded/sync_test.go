@@ -18,10 +18,11 @@ import (
 
 // In this test a sync takes half a millisecond, so each writer could have a sync of its own soon.
 func TestManyWritersShareSyncsAndFewWaitForNobody(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const writers, took, period = 64, 500 * time.Microsecond, 200 * time.Millisecond
 		fs := disktest.New(vfs.NewMem())
-		s, err := Open("table", Options{FS: fs, SweepEvery: -1})
+		s, err := Create("table", Options{FS: fs, SweepEvery: -1})
 		require.NoError(t, err)
 		var syncs atomic.Int64
 		fs.Set(func(op, _ string, _ int) error {

@@ -74,6 +74,7 @@ func calls(function string) bool {
 
 // The read checks its slot first, and then the write is made.
 func TestAReadWaitsForAWriteThatItMeets(t *testing.T) {
+	t.Parallel()
 	key := table.Key{PK: "p", SK: "s"}
 	item := func(n int64) table.Item {
 		return table.Item{Key: key, Attrs: []table.Attr{{Name: "n", Value: table.N(n)}}}
@@ -114,6 +115,7 @@ func TestAReadWaitsForAWriteThatItMeets(t *testing.T) {
 
 // A write changes a partition of the index. A query of that partition waits for the write.
 func TestAQueryOfTheIndexWaitsForEachWrite(t *testing.T) {
+	t.Parallel()
 	key := table.Key{PK: "p", SK: "s"}
 	in := func(partition string, n int64) table.Item {
 		return table.Item{Key: key, Attrs: []table.Attr{
@@ -177,6 +179,7 @@ func TestAQueryOfTheIndexWaitsForEachWrite(t *testing.T) {
 
 // The tests of this file must find each read and each write that forgets a slot.
 func TestAnAnswerThatIsNotDurableIsFound(t *testing.T) {
+	t.Parallel()
 	const folder = "internal/table/embedded/"
 	edits := map[string]planttest.Edit{
 		"TestAReadWaitsForAWriteThatItMeets/get": {

@@ -6,9 +6,8 @@ whole number of --set (int64) is exact, so it may stand for a text. Errors do no
 secret.
 */}}
 {{- define "fanfare.text" -}}
-{{- $whole := dict "FANFARE_PUSH_LIMIT" (list 0 9007199254740991) "FANFARE_ACTIVE_DAYS" (list 0 3650) "FANFARE_MAX_FOLLOWING" (list 0 9007199254740991)
-  "FANFARE_RATE_LIMIT" (list 0 1000000) "FANFARE_SERVICE_RATE_LIMIT" (list 0 1000000) "FANFARE_USER_UNITS" (list 0 1000000000000) "FANFARE_STREAMS" (list 1 1000000) "FANFARE_STREAMS_PER_USER" (list 1 1000000) }}
-{{- $times := dict "FANFARE_LIKE_WINDOW" (list "10ms" "1m") "FANFARE_NOTIFY_WINDOW" (list "10ms" "1m") "FANFARE_NOTIFICATION_TTL" (list "816h" "87600h") "FANFARE_TIMELINE_TTL" (list "1m" "87600h") "FANFARE_STREAM_POLL" (list "1s" "5m") "FANFARE_STREAM_LIKES" (list "1s" "1h") }}
+{{- $declared := include "fanfare.declared" . | fromJson }}
+{{- $whole := $declared.whole }}
 {{- $fault := printf "%s: YAML has read its value as a %s, which may have changed it: write it in quotes, or with --set-string" .name (kindOf .value) }}
 {{- $text := .value }}
 {{- if kindIs "bool" .value }}
@@ -35,16 +34,16 @@ secret.
 {{- if and (hasPrefix "FANFARE_" .name) (regexMatch "\\p{Cc}|^\\p{Cf}|\\p{Cf}$" (trim $text)) }}{{ fail (printf "%s: its value has a character that cannot be seen: remove it" .name) }}{{ end }}
 {{- if ne (trim $text) $text }}{{ fail (printf "%s: its value begins or ends with a blank or a line break: remove it (in YAML, write |- in place of |)" .name) }}{{ end }}
 {{- if and $text (hasKey $whole .name) }}
-  {{- $bounds := get $whole .name }}
-  {{- if or (lt (int64 $text) (int64 (first $bounds))) (gt (int64 $text) (int64 (last $bounds))) }}{{ fail (printf "%s: it is not between %d and %d" .name (first $bounds) (last $bounds)) }}{{ end }}
-  {{- if and (eq .name "FANFARE_ACTIVE_DAYS") (eq $text "1") }}{{ fail "FANFARE_ACTIVE_DAYS: it is neither 0 (off) nor between 2 and 3650" }}{{ end }}
-  {{- if and (eq .name "FANFARE_USER_UNITS") (ne $text "0") (lt (int64 $text) (int64 10000)) }}{{ fail "FANFARE_USER_UNITS: it is neither 0 (no limit) nor between 10000 and 1000000000000" }}{{ end }}
-{{- else if and $text (hasKey $times .name) }}
+  {{- with get $whole .name }}
+    {{- $outside := or (lt (int64 $text) (int64 .low)) (gt (int64 $text) (int64 .high)) }}
+    {{- if and $outside .zero (ne $text "0") }}{{ fail (printf "%s: it is neither 0 (%s) nor between %s and %s" $.name .zero .low .high) }}{{ end }}
+    {{- if and $outside (not .zero) }}{{ fail (printf "%s: it is not between %s and %s" $.name .low .high) }}{{ end }}
+  {{- end }}
+{{- else if and $text (hasKey $declared.times .name) }}
   {{- $zero := toDate "2006" "2000" }}
   {{- $long := (mustDateModify $text $zero).Sub $zero }}
-  {{- range $i, $bound := get $times .name }}
-    {{- $bound = (mustDateModify $bound $zero).Sub $zero }}
-    {{- if or (and (eq $i 0) (lt $long $bound)) (and (eq $i 1) (gt $long $bound)) }}{{ fail (printf "%s: it is not between %s and %s" $.name (first (get $times $.name)) (last (get $times $.name))) }}{{ end }}
+  {{- with get $declared.times .name }}
+    {{- if or (lt $long ((mustDateModify .low $zero).Sub $zero)) (gt $long ((mustDateModify .high $zero).Sub $zero)) }}{{ fail (printf "%s: it is not between %s and %s" $.name .low .high) }}{{ end }}
   {{- end }}
 {{- else if and (eq .name "FANFARE_CORS_ORIGINS") (regexMatch "(^|, *)(https://[^,]*:443|http://[^,]*:80)(,|$)" $text) }}
   {{- fail "FANFARE_CORS_ORIGINS: browsers leave the port out if it is the scheme's own: remove :443 or :80" }}
@@ -77,14 +76,7 @@ secret.
 {{- /* The entries of env. Server-side apply needs exactly one entry for each name. .env has further settings of the chart. */}}
 {{- define "fanfare.environment" -}}
 {{- $values := .root.Values }}
-{{- $dev := "the chart deploys jwt: with dev tokens anyone could be any user" }}
-{{- $owned := dict "AWS_REGION" "write aws.region" "FANFARE_TABLE" "write aws.table" "FANFARE_QUEUE_PREFIX" "write aws.queuePrefix" "FANFARE_ENGINE" "the chart deploys aws"
-  "FANFARE_AUTH" $dev "FANFARE_DEV_SECRET" $dev "FANFARE_DEV_AUTH_ON_AWS" $dev "FANFARE_DEV_AUTH_HOSTS" $dev "FANFARE_DEV_AUTH_PUBLIC" $dev "FANFARE_DATA_DIR" "it is of the embedded engine"
-  "FANFARE_ARCHIVE" "it is of the embedded engine" "FANFARE_ARCHIVE_BASE_LOG" "it is of the embedded engine" "FANFARE_ARCHIVE_EVERY" "it is of the embedded engine" "FANFARE_ARCHIVE_KEEP" "it is of the embedded engine" "FANFARE_STREAM_SPOOL" "it is of the embedded engine"
-  "FANFARE_ALONE" "it is of the embedded engine" "FANFARE_FAILOVER" "it is of the embedded engine" "FANFARE_FAILOVER_AFTER" "it is of the embedded engine" "FANFARE_REGISTER" "it is of the embedded engine" "FANFARE_LEASE" "it is of the embedded engine" "FANFARE_PEER" "it is of the embedded engine" "FANFARE_PEER_ADDR" "it is of the embedded engine" "FANFARE_PEER_CA" "it is of the embedded engine" "FANFARE_PEER_CERT" "it is of the embedded engine" "FANFARE_PEER_KEY" "it is of the embedded engine" "FANFARE_SEED_RATE" "it is of the embedded engine" "FANFARE_STANDBY_TIMEOUT" "it is of the embedded engine"
-  "FANFARE_JWT_ISSUER" "write auth.issuer" "FANFARE_JWT_AUDIENCE" "write auth.audience" "FANFARE_JWKS_URL" "write auth.jwksUrl"
-  "FANFARE_DRAIN" "write drainSeconds, which sets the grace of the pods too" "FANFARE_HTTP_ADDR" "the Service leads to port 8080" "FANFARE_METRICS_ADDR" "the probes ask port 9091"
-  "FANFARE_ADMIN_ADDR" "kubectl port-forward reaches its default, 127.0.0.1:9090" "FANFARE_CANARY" "write canary.enabled: one process is enough" "FANFARE_AUDIT" "write canary.auditor: one process is enough" }}
+{{- $owned := set (include "fanfare.declared" . | fromJson).owned "AWS_REGION" "write aws.region" }}
 {{- $env := dict "AWS_REGION" $values.aws.region "FANFARE_ENGINE" "aws" "FANFARE_TABLE" $values.aws.table "FANFARE_QUEUE_PREFIX" $values.aws.queuePrefix
   "FANFARE_METRICS_ADDR" ":9091" "FANFARE_DRAIN" (printf "%ds" (int $values.drainSeconds)) }}
 {{- if eq (.program | default "") "api" }}
@@ -114,8 +106,8 @@ secret.
 {{- if regexMatch (printf "^%s-(posts|backfills|chunks|likes|notices)(-dlq)?$" (toString $values.aws.queuePrefix)) (get $env "FANFARE_EVENTS_QUEUE" | toString) }}
   {{- fail "FANFARE_EVENTS_QUEUE: it is a queue of Fanfare's own work: name another" }}
 {{- end }}
-{{- if eq (get $env "FANFARE_DELETE_SCOPE" | default "fanfare:delete") (get $env "FANFARE_SERVICE_SCOPE" | default "fanfare:act") }}
-  {{- fail "FANFARE_DELETE_SCOPE: it is FANFARE_SERVICE_SCOPE, too: name another scope, which few tokens get" }}
+{{- if regexMatch "[:/]delete$" (get $env "FANFARE_SERVICE_SCOPE" | toString) }}
+  {{- fail "FANFARE_SERVICE_SCOPE: it is also the scope to delete users, which few tokens get: name another scope" }}
 {{- end }}
 {{- range $name, $value := $env }}
 {{- if not (kindIs "invalid" $value) }}

@@ -1,0 +1,83 @@
+package feed
+
+import (
+	"context"
+	"fmt"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/table"
+)
+
+// ownList is a kind of thing that one user keeps: a mute, a bookmark or a read marker. Only calls of the
+// user write such a thing, and a user may have most of each kind in one life.
+type ownList[T any] struct {
+	// all returns the query for the things of a user.
+	all   func(user string) table.Query
+	parse func(table.Item) (T, error)
+	// former reports whether a thing is of a former life, all of whose ids are below after.
+	former func(t T, after string) bool
+	// same holds while a thing has not changed since the read.
+	same func(T) table.Cond
+	most int
+	// limit and full are the refusal of one thing more. full has a verb for most.
+	limit fault.Kind
+	full  string
+}
+
+// ofThisLife returns the things of the user's present life.
+func (o ownList[T]) ofThisLife(ctx context.Context, s *Service, user, after string) (all []T, err error) {
+	err = s.access.EachItem(ctx, o.all(user), func(it table.Item) error {
+		t, err := o.parse(it)
+		if err == nil && !o.former(t, after) {
+			all = append(all, t)
+		}
+		return fault.Wrap("table", err)
+	})
+	return all, err
+}
+
+// mayMore refuses a thing beyond the limit. The things of former lives do not count.
+func (o ownList[T]) mayMore(ctx context.Context, s *Service, user, after string) error {
+	all, err := o.ofThisLife(ctx, s, user, after)
+	if err == nil && len(all) >= o.most {
+		err = o.refusal()
+	}
+	return err
+}
+
+func (o ownList[T]) refusal() error {
+	return &fault.Error{Kind: o.limit, Detail: fmt.Sprintf(o.full, o.most)}
+}
+
+// place returns the condition for the write of a thing, or nil if the present life has the thing. A
+// stored thing of a former life is replaced while it has not changed, because a removal may be about to
+// delete it. If no thing is stored, mayMore decides.
+func (o ownList[T]) place(stored *T, after string, mayMore func() error) (table.Cond, error) {
+	switch {
+	case stored == nil:
+		return table.Absent{}, mayMore()
+	case o.former(*stored, after):
+		return o.same(*stored), nil
+	}
+	return nil, nil
+}
+
+// stored reads a thing from a found item, nil for none.
+func (o ownList[T]) stored(it *table.Item) (*T, error) {
+	if it == nil {
+		return nil, nil
+	}
+	t, err := o.parse(*it)
+	return &t, fault.Wrap("table", err)
+}
+
+// transactIfUnchanged sends a transaction and reports whether its conditions held. It returns false if
+// a condition failed.
+func (s *Service) transactIfUnchanged(ctx context.Context, ops []table.TransactOp) (done bool, err error) {
+	err = s.access.Transact(ctx, ops...)
+	if access.ConditionFailed(err) {
+		return false, nil
+	}
+	return err == nil, fault.Wrap("table", err)
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package stormtest
+
+const raceDetector = true
