@@ -2,7 +2,7 @@
 # make check     tests the product's module while you write: no emulator, no browser, no race detector; needs only Go
 # make test      tests all modules, on the embedded engine and on AWS in LocalStack, and each page in a browser; it
 #                installs its tools
-# make test-all  runs every test of make test and the slow ones, with the race detector
+# make test-all  runs, after make test, the slow tests, and the product's tests with the race detector and whole storms
 GO ?= go
 SEEDS ?= 1000
 FROM ?= 1
