@@ -75,10 +75,15 @@ func (s *street) connect(at string) net.Conn {
 	return near
 }
 
-// strangers connects silently from addresses. Each connection that the door closes is opened again after a wait.
-func (s *street) strangers(n int, at func(int) string, wait time.Duration) {
+// strangers connects silently from addresses. Each connection that the door closes is opened again at the next beat of its stranger. At one
+// moment of virtual time only some strangers connect: a moment has no order, so a test would not be the same twice if all places
+// could change hands while the other machine's bytes are on the way.
+func (s *street) strangers(n int, at func(int) string, beat time.Duration) {
+	const together = connsStrangers / 2
 	for i := range n {
 		s.crowd.Go(func() {
+			_ = backoff.Wait(s.over, beat*time.Duration(i/together)/time.Duration(n/together+1))
+			began := time.Now()
 			for again := 0; s.over.Err() == nil; again++ {
 				near, far := net.Pipe()
 				select {
@@ -89,11 +94,10 @@ func (s *street) strangers(n int, at func(int) string, wait time.Duration) {
 				stop := context.AfterFunc(s.over, func() { near.Close() })
 				_, _ = io.Copy(io.Discard, near) // it ends when the test closes the connection
 				stop()
-				_ = backoff.Wait(s.over, wait)
+				_ = backoff.Wait(s.over, beat-time.Since(began)%beat)
 			}
 		})
 	}
-	synctest.Wait()
 }
 
 // calls returns after how long a machine with the key is served. The machine connects again a second after a failure, as a standby does.
