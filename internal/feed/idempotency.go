@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
+	"encoding/json"
 	"errors"
-	"strconv"
+	"fmt"
 	"time"
 
 	"fanfare/internal/fault"
@@ -34,8 +34,12 @@ type draft struct {
 // and returns refused, unless the key is already bound.
 func (s *Service) bindKey(ctx context.Context, key string, d draft, refused error) (bound schema.Post, found *schema.Post, err error) {
 	now, p := s.access.Now(), d.post
+	hash, err := hashBody(p.Content)
+	if err != nil {
+		return schema.Post{}, nil, fmt.Errorf("hash the body of a post: %w", err)
+	}
 	record := schema.Idempotency{
-		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(p.Content),
+		User: p.Author, Key: key, Post: p.ID, BodyHash: hash,
 		LikeShards: p.LikeShards, TTL: now.Add(keyLife),
 	}
 	free := table.Any{
@@ -81,13 +85,9 @@ func (s *Service) bindKey(ctx context.Context, key string, d draft, refused erro
 }
 
 // hashBody returns a hash of all fields that the author wrote.
-func hashBody(c Content) string {
-	h := sha256.New()
-	for _, part := range append([]string{c.Text, c.ImageURL, c.Kind, string(c.Data), strconv.FormatInt(c.ExpiresAt.Unix(), 10)}, c.Mentions...) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
-		h.Write(n[:])
-		h.Write([]byte(part))
-	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+func hashBody(c Content) (string, error) {
+	c.ExpiresAt = c.ExpiresAt.Truncate(time.Second).UTC() // as the post keeps it
+	text, err := json.Marshal(c)
+	hash := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(hash[:]), err
 }
