@@ -104,8 +104,12 @@ func declaredOrCalled(name string) func(ast.Node) bool {
 func namesTogether(names ...string) func(ast.Node) bool {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(strings.Trim(s, "\"`"), "_", "")) }
 	return func(n ast.Node) bool {
-		switch n.(type) {
-		case *ast.StructType, *ast.CompositeLit, *ast.CallExpr, *ast.ReturnStmt, *ast.BlockStmt:
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			if _, list := n.Type.(*ast.ArrayType); list { // its elements have the names apart from each other
+				return false
+			}
+		case *ast.StructType, *ast.CallExpr, *ast.ReturnStmt, *ast.BlockStmt:
 		default:
 			return false
 		}
