@@ -30,8 +30,8 @@ type exporter struct {
 	users  map[string]bool
 	posts  map[hashed]struct{}
 	blocks map[hashed]struct{}
-	// living returns which of the posts of bookmarks are in the export.
-	living func(ctx context.Context, bookmarks []table.Item) (map[string]bool, error)
+	// living returns which of the posts that items name are in the export.
+	living func(ctx context.Context, items []table.Item) (map[string]bool, error)
 	// single means that only the records of one user are exported.
 	single bool
 	ph     *phase
@@ -284,47 +284,6 @@ func (e *exporter) blocksOf(ctx context.Context, user string) error {
 		e.blocks[pairOf(user, b.Other)] = struct{}{}
 		return &record{Type: kindBlock, UserID: user, OtherID: b.Other, Time: b.Since}, nil
 	})
-}
-
-// written returns which of the bookmarked posts were written before.
-func (e *exporter) written(_ context.Context, bookmarks []table.Item) (map[string]bool, error) {
-	written := map[string]bool{}
-	for _, it := range bookmarks {
-		post, _ := schema.PostOfSK(it.Key.SK) // the query returns only keys of posts
-		_, written[post] = e.posts[hashOf(post)]
-	}
-	return written, nil
-}
-
-// bookmarks writes the bookmarks of a user in the order of post ids, which is defined even if two bookmarks have the same
-// time.
-func (e *exporter) bookmarks(ctx context.Context, user string) error {
-	var all []record
-	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.PostSK(id.Min), Consistent: true, PageSize: table.MaxBatchGet}
-	for page, err := range e.store.Query(ctx, q) {
-		if err != nil {
-			return err
-		}
-		living, err := e.living(ctx, page.Items)
-		if err != nil {
-			return err
-		}
-		for _, it := range page.Items {
-			b, err := schema.ParseBookmark(it)
-			if err != nil {
-				return err
-			}
-			if !living[b.Post] {
-				continue
-			}
-			at, err := id.Time(b.V)
-			if err != nil {
-				return err
-			}
-			all = append(all, record{Type: kindBookmark, PostID: b.Post, UserID: user, Time: at})
-		}
-	}
-	return e.within(feed.MaxBookmarks, all)
 }
 
 // followRecord returns the record of a follow. It omits the lowest id as from, because a

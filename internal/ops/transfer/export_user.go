@@ -92,30 +92,6 @@ func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) e
 	return writeRecord(e.out, *followRecord(follower, user, edge))
 }
 
-// alive returns which of the bookmarked posts live.
-func (e *exporter) alive(ctx context.Context, bookmarks []table.Item) (map[string]bool, error) {
-	if len(bookmarks) == 0 {
-		return nil, nil
-	}
-	keys, living := make([]table.Key, len(bookmarks)), map[string]bool{}
-	for i, it := range bookmarks {
-		post, _ := schema.PostOfSK(it.Key.SK) // the query returns only keys of posts
-		keys[i] = schema.PostByIDKey(post)
-	}
-	res, err := e.store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
-	if err != nil {
-		return nil, err
-	}
-	for _, it := range res.Items {
-		ref, err := schema.ParsePostRef(it)
-		if err != nil {
-			return nil, err
-		}
-		living[ref.ID] = !ref.Gone(e.cfg.Now())
-	}
-	return living, nil
-}
-
 // pages calls visit with each item of a list.
 func pages[T any](read func(page.Request) (page.List[T], error), visit func(T) error) error {
 	for page := (page.Request{Limit: page.MaxLimit}); ; {

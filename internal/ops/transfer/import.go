@@ -280,10 +280,6 @@ func (im *importer) comment(ctx context.Context, r *record) error {
 	return im.feed.ImportComment(ctx, feed.Comment{ID: made, PostID: im.index.postID(r.PostID), AuthorID: r.AuthorID, Text: r.Text, Data: string(r.Data), Mentions: r.Mentions})
 }
 
-func (im *importer) bookmark(ctx context.Context, r *record) error {
-	return im.feed.ImportBookmark(ctx, r.UserID, im.index.postID(r.PostID), r.Time)
-}
-
 func (im *importer) marker(ctx context.Context, r *record) error {
 	return im.feed.ImportMarker(ctx, r.UserID, r.Name, r.Position, r.Time)
 }
