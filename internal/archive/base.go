@@ -27,8 +27,7 @@ type Base struct {
 	Format int `json:"format"`
 	// DataFormat is the format of the data directory.
 	DataFormat int `json:"data_format"`
-	// MadeAt is the earliest time to which a restore can begin with the base. No frame before To is
-	// later.
+	// MadeAt is the time at which the files were copied. No frame before To is later.
 	MadeAt  time.Time `json:"made_at"`
 	Version string    `json:"version"`
 	Lineage string    `json:"lineage"`

@@ -289,6 +289,17 @@ func (a *Archive) Base(ctx context.Context, id BaseID) (Base, error) {
 	return DecodeBase(text, id.Term, id.First)
 }
 
+// Ends returns the segment in which a base ends. The last time of this segment is the earliest time to which a restore can begin with the base:
+// lists of times and restores both have it from here. The error is ErrNotThere if the archive lacks a segment up to that end.
+func (a *Archive) Ends(ctx context.Context, b Base) (Entry, error) {
+	for n := b.First; ; n++ {
+		e, err := a.Entry(ctx, b.Term, n)
+		if err != nil || e.End.Covers(b.To.stream()) {
+			return e, err
+		}
+	}
+}
+
 // Open opens the content of a file of a base. The caller compares it with its hash.
 func (a *Archive) Open(ctx context.Context, file File) (io.ReadCloser, error) {
 	return a.store.Get(ctx, FileName(file.SHA256))

@@ -189,7 +189,7 @@ func (w *tempest) restored(number uint64, at time.Time) (string, archive.Parent)
 	c, err := w.archive.Catalog(w.t.Context())
 	require.NoError(w.t, err)
 	for i, b := range c.Bases {
-		if !b.MadeAt.After(at) && chain.Has(b) {
+		if ends, err := w.archive.Ends(w.t.Context(), b); err == nil && !ends.Last.After(at) && chain.Has(b) {
 			base = &c.Bases[i]
 		}
 	}

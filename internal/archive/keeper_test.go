@@ -265,6 +265,15 @@ func TestABaseAfterEnoughLogAndAfterADay(t *testing.T) {
 	})
 }
 
+// lastOf returns the earliest time to which a restore can begin with a base.
+func lastOf(t *testing.T, a *archive.Archive, b archive.Base) time.Time {
+	t.Helper()
+	e, err := a.Ends(t.Context(), b)
+	require.NoError(t, err)
+	require.False(t, e.Last.After(b.MadeAt))
+	return e.Last
+}
+
 // After a gap the earlier base does not lead to the present, so a new base is made. The base begins
 // behind the gap.
 func TestABaseAfterAGap(t *testing.T) {
@@ -288,7 +297,9 @@ func TestABaseAfterAGap(t *testing.T) {
 		require.Len(t, lines, 1)
 		require.Len(t, lines[0].Ranges, 2)
 		require.Len(t, lines[0].Gaps, 1)
-		assert.True(t, lines[0].Gaps[0].To.Equal(all[1].MadeAt))
+		assert.Equal(t, lastOf(t, o.archive, all[0]), lines[0].Ranges[0].From)
+		assert.Equal(t, lastOf(t, o.archive, all[1]), lines[0].Gaps[0].To)
+		assert.True(t, lines[0].Ranges[0].To.Before(lines[0].Gaps[0].From))
 		sound(t, o.archive)
 	})
 }

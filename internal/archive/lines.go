@@ -112,7 +112,9 @@ func (a *Archive) line(ctx context.Context, c Catalog, number uint64, broken []G
 	if err != nil {
 		return line, err
 	}
-	line.divide(bases, append(gaps, Gap{Term: number, N: maxSegment, From: end}))
+	if err := line.divide(ctx, a, bases, append(gaps, Gap{Term: number, N: maxSegment, From: end})); err != nil {
+		return line, err
+	}
 	if n := len(line.Gaps); n > 0 && len(line.Ranges) > 0 && line.Gaps[n-1].To.IsZero() && !line.Gaps[n-1].From.Before(end) {
 		line.Gaps = line.Gaps[:n-1] // the present end of the archive is no gap
 	}
@@ -145,22 +147,33 @@ func (a *Archive) usable(ctx context.Context, c Catalog, chain Chain) (bases []B
 
 // divide divides the times of a line by its gaps. Each range begins with the first base after a
 // gap. The last element of gaps is the end of the line.
-func (l *Line) divide(bases []Base, gaps []Gap) {
+func (l *Line) divide(ctx context.Context, a *Archive, bases []Base, gaps []Gap) error {
 	for _, gap := range gaps {
-		var from time.Time
-		for len(bases) > 0 && (bases[0].Term < gap.Term || bases[0].Term == gap.Term && bases[0].First <= gap.N) {
-			if from.IsZero() {
-				from = bases[0].MadeAt
-			}
-			bases = bases[1:]
+		from, to := time.Time{}, gap.From
+		if gap.N < maxSegment { // the lost frames may have the time of the last frame before them
+			to = to.Add(-time.Millisecond)
 		}
-		if from.IsZero() || from.After(gap.From) {
+		for len(bases) > 0 && (bases[0].Term < gap.Term || bases[0].Term == gap.Term && bases[0].First <= gap.N) {
+			b := bases[0]
+			bases = bases[1:]
+			if !from.IsZero() {
+				continue
+			}
+			e, err := a.Ends(ctx, b)
+			if o, away := damage(e, 0, err); away != nil {
+				return away
+			} else if o.err == nil && (e.Term < gap.Term || e.N < gap.N) {
+				from = e.Last
+			}
+		}
+		if from.IsZero() || from.After(to) {
 			continue // the archive has no state before the gap
 		}
 		if n := len(l.Gaps); n > 0 {
 			l.Gaps[n-1].To = from
 		}
-		l.Ranges = append(l.Ranges, Range{from, gap.From})
+		l.Ranges = append(l.Ranges, Range{from, to})
 		l.Gaps = append(l.Gaps, Range{From: gap.From})
 	}
+	return nil
 }

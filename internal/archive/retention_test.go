@@ -73,7 +73,7 @@ func TestABranchKeepsTheBaseOfItsOwn(t *testing.T) {
 		require.NoError(t, err)
 		newest := lines[len(lines)-1]
 		assert.EqualValues(t, 2, newest.Term)
-		assert.True(t, newest.Ranges[0].From.Equal(all[0].MadeAt))
+		assert.Equal(t, lastOf(t, o.archive, all[0]), newest.Ranges[0].From)
 		copied.stop()
 		sound(t, o.archive)
 	})

@@ -73,7 +73,8 @@ func TestABaseThatEndsAfterTheTimeIsNotTaken(t *testing.T) {
 	w.both()
 	w.base(w.both)
 	w.must(t, at)
-	w.must(t, w.clock.Load()-2)
+	w.must(t, w.last-1)
+	w.must(t, w.last)
 }
 
 // A restore ends inside a segment of the first machine. What this machine wrote later is void.
@@ -140,12 +141,24 @@ func TestAGapIsRefused(t *testing.T) {
 		gap, ok := errors.AsType[*restore.GapError](err)
 		require.Truef(t, ok, "%d: %v", at, err)
 		assert.Equal(t, w.gaps[0].from, gap.From.UnixMilli())
-		assert.Equal(t, w.bases[1].to, gap.Next.UnixMilli())
+		assert.Equal(t, w.bases[1].ends, gap.Next.UnixMilli())
 		assert.ErrorContains(t, err, "or "+gap.Next.UTC().Format("2006-01-02T15:04:05.000Z")+" or later")
 	}
 	w.both()
 	w.settle(1 << 20)
 	w.must(t, 0)
+}
+
+// A base of stores that nobody writes to is made later than its last frame.
+func TestTheListOfTimesBeginsWhereRestoresBegin(t *testing.T) {
+	t.Parallel()
+	w := begun(t, inMemory(t))
+	w.begins()
+	w.must(t, w.bases[0].ends)
+	w.both()
+	w.drop()
+	w.idle()
+	w.begins()
 }
 
 func TestTimesThatTheArchiveDoesNotHaveAreRefused(t *testing.T) {
@@ -159,7 +172,7 @@ func TestTimesThatTheArchiveDoesNotHaveAreRefused(t *testing.T) {
 	_, err = restore.Find(t.Context(), w.archive, restore.Target{At: time.UnixMilli(1)})
 	early, ok := errors.AsType[*restore.EarlyError](err)
 	require.Truef(t, ok, "%v", err)
-	assert.Equal(t, w.bases[0].to, early.Earliest.UnixMilli())
+	assert.Equal(t, w.bases[0].ends, early.Earliest.UnixMilli())
 	_, err = restore.Find(t.Context(), w.archive, restore.Target{At: time.UnixMilli(w.last + 1)})
 	late, ok := errors.AsType[*restore.LateError](err)
 	require.Truef(t, ok, "%v", err)

@@ -28,7 +28,7 @@ type Target struct {
 
 // EarlyError means that no base ends before the target.
 type EarlyError struct {
-	// Earliest is the time of the oldest base of the chain, zero if the chain has no base.
+	// Earliest is the end of the oldest base of the chain, zero if the chain has no base.
 	Earliest time.Time
 }
 
@@ -269,35 +269,42 @@ func (f finder) settle(to end) (end, error) {
 
 // early returns the reason why no base ends before the wanted time.
 func (f finder) early() error {
-	for _, id := range f.ids {
-		base, err := f.archive.Base(f.ctx, id)
-		if err != nil {
-			return err
-		}
-		if f.chain.Has(base) {
-			return &EarlyError{base.MadeAt}
-		}
+	earliest, err := f.earliest(archive.BaseID{})
+	if err != nil {
+		return err
 	}
-	return &EarlyError{}
+	return &EarlyError{earliest}
 }
 
-// gap returns the error for a gap before a segment.
-func (f finder) gap(from time.Time, behind archive.Entry) error {
-	gap := &GapError{From: from, To: behind.First}
+// earliest returns the earliest time to which a restore can begin with a base from since on, the zero time if there is no such base.
+func (f finder) earliest(since archive.BaseID) (at time.Time, missing error) {
 	for _, id := range f.ids {
-		if id.Term < behind.Term || id.Term == behind.Term && id.First < behind.N {
+		if id.Term < since.Term || id.Term == since.Term && id.First < since.First {
 			continue
 		}
 		base, err := f.archive.Base(f.ctx, id)
 		if err != nil {
-			return err
+			return time.Time{}, err
 		}
-		if f.chain.Has(base) {
-			gap.Next = base.MadeAt
-			break
+		if !f.chain.Has(base) {
+			continue
 		}
+		ends, err := f.archive.Ends(f.ctx, base)
+		if !errors.Is(err, objects.ErrNotThere) {
+			return ends.Last, err
+		}
+		missing = err
 	}
-	return gap
+	return time.Time{}, missing
+}
+
+// gap returns the error for a gap before a segment.
+func (f finder) gap(from time.Time, behind archive.Entry) error {
+	next, err := f.earliest(archive.BaseID{Term: behind.Term, First: behind.N})
+	if err != nil {
+		return err
+	}
+	return &GapError{from, behind.First, next}
 }
 
 // base returns the newest base that ends before a place of the chain.
@@ -314,7 +321,14 @@ func (f finder) base(to end) (archive.Base, error) {
 		if err != nil {
 			return base, err
 		}
-		if f.chain.Has(base) && (i < to.link || to.at.Covers(stream.Position(base.To))) {
+		if !f.chain.Has(base) || i == to.link && !to.at.Covers(stream.Position(base.To)) {
+			continue
+		}
+		ends, err := f.archive.Ends(f.ctx, base)
+		if err != nil {
+			return base, err
+		}
+		if i < to.link || to.at.Covers(ends.End) {
 			return base, datadir.CheckFormat("base "+archive.BaseName(id.Term, id.First), strconv.Itoa(base.DataFormat))
 		}
 	}

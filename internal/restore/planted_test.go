@@ -22,8 +22,12 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAParentIsCutWhereItsChildContinues", "Error",
 		},
 		"a base that ends after the time": {
-			planttest.Edit{File: plan, Old: "(i < to.link || to.at.Covers(stream.Position(base.To)))", New: "(i < to.link || true)"},
+			planttest.Edit{File: plan, Old: "if i < to.link || to.at.Covers(ends.End) {", New: "if i <= to.link {"},
 			"TestABaseThatEndsAfterTheTimeIsNotTaken", "Error",
+		},
+		"the list begins when the files of a base were copied": {
+			planttest.Edit{File: "internal/archive/lines.go", Old: "				from = e.Last\n", New: "				from = b.MadeAt\n"},
+			"TestTheListOfTimesBeginsWhereRestoresBegin", "the list begins at",
 		},
 		"a frame after the time": {
 			planttest.Edit{File: plan, Old: "			case frame.Time > limit:", New: "			case frame.Time > limit && false:"},

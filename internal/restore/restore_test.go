@@ -72,6 +72,7 @@ func TestARestoreHasTheWritesOfItsTime(t *testing.T) {
 		w.settle(most.Draw(t, "most"))
 		w.restore(0)
 		w.restore(rapid.Int64Range(1, w.clock.Load()).Draw(t, "at"))
+		w.begins()
 	})
 	t.Logf("%v", seen)
 	if testing.Short() {

@@ -50,6 +50,12 @@ type batch struct {
 // span is a part of the time.
 type span struct{ from, to int64 }
 
+// made is a base: when it was made, and the earliest time to which a restore can begin with it.
+type made struct {
+	span
+	ends int64
+}
+
 // world is a directory that writes to an archive, and the model of its data.
 type world struct {
 	require.TestingT
@@ -71,7 +77,7 @@ type world struct {
 	last     int64           // the time of the last segment
 	fresh    bool            // the directory was restored, and has no segment of its own yet
 	whole    int64           // what was answered up to this time is in the archive
-	bases    []span          // when each base was made
+	bases    []made
 	gaps     []span
 	seen     map[string]int // how often each outcome of a restore was seen
 }
@@ -272,6 +278,8 @@ func (w *world) drop() {
 	}
 	w.lost = true
 	w.gaps = append(w.gaps, span{from, w.clock.Load()})
+	w.both()
+	w.settle(1 << 20) // a base begins behind the first segment after a gap
 	w.base(w.both)
 }
 
@@ -280,7 +288,7 @@ func (w *world) base(write func()) {
 	if !w.lost {
 		w.settle(1 << 20)
 	}
-	made := span{from: w.clock.Load()}
+	made := made{span: span{from: w.clock.Load()}}
 	b := archive.Base{DataFormat: 2, Version: "v", Lineage: w.term.Lineage, Term: w.term.Number, First: w.writer.Next(), From: archive.Position(w.stream.Safe())}
 	b.Files = append(b.Files, w.file("dev-secret", []byte("secret of the directory")))
 	for _, store := range stores {
@@ -298,7 +306,9 @@ func (w *world) base(write func()) {
 	}
 	w.write(stream.Queue, uint64(w.clock.Load()), true)
 	w.settle(1 << 20)
-	b.To, b.MadeAt = archive.Position(w.stream.Safe()), w.now().UTC()
+	b.To, made.ends = archive.Position(w.stream.Safe()), w.last
+	w.clock.Add(5) // nobody writes while the files are sent
+	b.MadeAt = w.now().UTC()
 	made.to = w.clock.Load()
 	text, err := b.Encode()
 	require.NoError(w, err)
@@ -411,7 +421,7 @@ func (w *world) mayRefuse(at int64, err error) bool {
 		return at > w.last || w.fresh
 	}
 	if _, ok := errors.AsType[*restore.EarlyError](err); ok {
-		return len(w.bases) == 0 || at > 0 && at < w.bases[0].to
+		return len(w.bases) == 0 || at > 0 && at < w.bases[0].ends
 	}
 	if _, ok := errors.AsType[*restore.GapError](err); !ok {
 		return false
@@ -419,13 +429,34 @@ func (w *world) mayRefuse(at int64, err error) bool {
 	for _, gap := range w.gaps {
 		after := false
 		for _, base := range w.bases {
-			after = after || base.from >= gap.to && (at == 0 || base.to <= at)
+			after = after || base.from >= gap.to && (at == 0 || base.ends <= at)
 		}
 		if (at == 0 || at >= gap.from) && !after {
 			return true
 		}
 	}
 	return false
+}
+
+// begins expects that the times of the newest line begin where restores begin.
+func (w *world) begins() {
+	ctx := context.Background()
+	c, err := w.archive.Catalog(ctx)
+	require.NoError(w, err)
+	lines, err := w.archive.Lines(ctx, c)
+	require.NoError(w, err)
+	found, err := w.archive.Verify(ctx, func(int64, int64) {})
+	require.NoError(w, err)
+	require.Equal(w, lines, found.Lines)
+	for _, r := range lines[len(lines)-1].Ranges {
+		_, err = restore.Find(ctx, w.archive, restore.Target{At: r.From})
+		require.NoError(w, err)
+		_, err = restore.Find(ctx, w.archive, restore.Target{At: r.To})
+		require.NoError(w, err)
+		before := r.From.Add(-time.Millisecond)
+		_, err = restore.Find(ctx, w.archive, restore.Target{At: before})
+		require.Error(w, err, "the list begins at %d, and a restore to %d is possible", r.From.UnixMilli(), before.UnixMilli())
+	}
 }
 
 // check compares a restored directory with the model.
