@@ -48,6 +48,7 @@ func inBubble(t *testing.T, seeds int, test func(w *world)) {
 						for _, e := range w.logs.All() {
 							t.Log(e.Time.Format("15:04:05"), e.Level, e.Message, e.ContextMap())
 						}
+						w.abandon()
 					}
 				}()
 				test(w)
@@ -136,7 +137,7 @@ func TestAProcessWithoutAnArchiveMakesAGap(t *testing.T) {
 		w.start()
 		w.write(30)
 		w.stop()
-		w.dbs = openStores(w, func(stream.Store) vfs.FS { return w.mem })
+		w.openStores(func(stream.Store) vfs.FS { return w.mem })
 		w.write(30)
 		w.closeStores()
 		w.objects.set(w.rng.IntN(2) == 0)

@@ -53,6 +53,7 @@ func (w *world) share(bound *atomic.Pointer[stream.Position]) (shared *archiving
 	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan struct{})
 	go func() { opened.Run(ctx); close(ran) }()
+	w.running = append(w.running, func() { stop(); <-ran })
 	upto := func() stream.Position {
 		if at := bound.Load(); at != nil {
 			return *at

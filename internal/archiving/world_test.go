@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -91,6 +92,8 @@ type world struct {
 	count   map[stream.Store]int
 	end     context.CancelFunc
 	ran     chan error
+
+	running []func() // end what runs
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -134,21 +137,34 @@ func (w *world) start() {
 	a, err := w.open(w.mem, w.dir)
 	require.NoError(w, err)
 	w.Archiving = a
-	w.dbs = openStores(w, func(store stream.Store) vfs.FS { return a.Tapped(store) })
+	w.openStores(a.Tapped)
 	ctx, end := context.WithCancel(context.Background())
 	w.end, w.ran = end, make(chan error, 1)
-	go func() { w.ran <- a.Run(ctx, w.checkpoint) }()
+	ended := make(chan struct{})
+	go func() { w.ran <- a.Run(ctx, w.checkpoint); close(ended) }()
+	w.running = append(w.running, func() { end(); <-ended })
 }
 
-func openStores(t *world, fs func(stream.Store) vfs.FS) map[stream.Store]*disk.DB {
-	t.Helper()
-	dbs := map[stream.Store]*disk.DB{}
+// abandon ends all that runs in a test that has failed. Otherwise the bubble has goroutines at its end, and ends the other tests of the package.
+func (w *world) abandon() {
+	for _, end := range slices.Backward(w.running) {
+		end()
+	}
+	for _, db := range w.dbs {
+		if err := db.Close(func() {}); err != nil {
+			w.Log("a store of the failed test:", err)
+		}
+	}
+}
+
+func (w *world) openStores(fs func(stream.Store) vfs.FS) {
+	w.Helper()
+	w.dbs = map[stream.Store]*disk.DB{}
 	for _, store := range stores {
 		db, err := disk.Open(nil, dirOf(store), zap.NewNop(), options(fs(store)), disk.Format{Key: []byte("format"), Known: 1})
-		require.NoError(t, err)
-		dbs[store] = db
+		require.NoError(w, err)
+		w.dbs[store] = db
 	}
-	return dbs
 }
 
 func (w *world) closeStores() {
