@@ -116,6 +116,12 @@ func Open(ctx context.Context, cfg Config) (*Archiving, error) {
 	a := &Archiving{cfg: cfg, opened: time.Now()}
 	var err error
 	stores := follow.Stores{FS: cfg.FS, Queue: cfg.Queue, Table: cfg.Table}
+	if cfg.Shared == nil { // else the primary has compared the logs
+		err = stores.Compare()
+	}
+	if err != nil {
+		return nil, err
+	}
 	if a.ends, err = stores.End(); err != nil {
 		return nil, err
 	}

@@ -106,7 +106,10 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 		asks = func(ctx context.Context) (pair.Hello, error) { return p.askPeer(ctx, p.role) }
 	}
 	if err == nil {
-		err = pair.Begin(ctx, pair.BeginConfig{Role: p.role, Register: p.registry, Timing: p.pairTiming(), Waiting: p.waitsForRegister, Ask: asks, Log: p.log.Named("pair")})
+		err = pair.Begin(ctx, pair.BeginConfig{
+			Role: p.role, Register: p.registry, Timing: p.pairTiming(), Waiting: p.waitsForRegister, Ask: asks, Log: p.log.Named("pair"),
+			Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table),
+		})
 	}
 	switch {
 	case err == nil:

@@ -97,19 +97,19 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 			return zapcore.NewSamplerWithOptions(core, logTime, logLines, 0)
 		})),
 	}
-	options.FS, options.Lock, options.Logger, options.EventListener = d, lock, pebbleLog{d}, d.events()
-	if tap != nil {
-		options.FS = &tapFS{FS: d, dir: dir, tap: tap.Tap, wait: func(log, offset uint64) {
+	kept, err := keep(d, dir, !options.ErrorIfNotExists)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(err, lock.Close()))
+	}
+	options.FS, options.Lock, options.Logger, options.EventListener = kept, lock, pebbleLog{d}, d.events()
+	if tap != nil { // above the list, which has a log as long as the tap needs the log
+		kept.opened.Store(true)
+		options.FS = &tapFS{FS: kept, dir: dir, tap: tap.Tap, wait: func(log, offset uint64) {
 			if tap.Confirmed != nil {
 				d.await(tap.Confirmed(log, offset), tap.Patience)
 			}
 		}}
 	}
-	kept, err := keep(options.FS, d, dir, !options.ErrorIfNotExists)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(err, lock.Close()))
-	}
-	options.FS = kept
 	options.Experimental.CompactionScheduler = &d.scheduler
 	type outcome struct {
 		db  *pebble.DB

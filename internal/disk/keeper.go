@@ -20,10 +20,8 @@ import (
 // list when a log or a manifest begins, before Pebble gives up a log, and when the store is closed: never for a write.
 type keeper struct {
 	vfs.FS
-	// disk is the file system on which the list is.
-	disk vfs.FS
-	dir  string
-	// opened ends the comparison of logs that Pebble reads.
+	dir string
+	// opened ends the comparison of logs that Pebble reads. A store with a tap has none.
 	opened atomic.Bool
 
 	mu       sync.Mutex
@@ -35,22 +33,22 @@ type keeper struct {
 }
 
 // keep returns the file system of a store, whose list is read. isNew means that the store may have no list.
-func keep(over, under vfs.FS, dir string, isNew bool) (*keeper, error) {
-	k := &keeper{FS: over, disk: under, dir: dir}
-	list, err := readNeeds(under, dir)
+func keep(files vfs.FS, dir string, isNew bool) (*keeper, error) {
+	k := &keeper{FS: files, dir: dir}
+	list, err := readNeeds(files, dir)
 	if isNew {
-		if made, markerErr := atomicfs.ReadMarker(under, dir, "format-version"); markerErr == nil && made == "" || errors.Is(err, fs.ErrNotExist) {
+		if made, markerErr := atomicfs.ReadMarker(files, dir, "format-version"); markerErr == nil && made == "" || errors.Is(err, fs.ErrNotExist) {
 			return k, nil // a crash may have left a part of a new store, which nobody has written to
 		}
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &DamageError{under.PathJoin(dir, needsFile), "is absent"}
+		return nil, &DamageError{files.PathJoin(dir, needsFile), "is absent"}
 	case err != nil:
 		return nil, err
 	}
 	k.list = list
-	return k, list.check(under, dir)
+	return k, list.check(files, dir)
 }
 
 // own returns the base name of a log or a manifest of the store.
@@ -123,7 +121,7 @@ func (k *keeper) write() error {
 			k.list.Logs[i] = k.logs[at].ended()
 		}
 	}
-	return k.list.write(k.disk, k.dir)
+	return k.list.write(k.FS, k.dir)
 }
 
 // Open implements vfs.FS. A log that Pebble reads at the start must have each byte that the store wrote.
@@ -136,7 +134,7 @@ func (k *keeper) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 			log = k.list.Logs[at]
 		}
 		k.mu.Unlock()
-		if err := log.compareLog(k.disk, k.dir); err != nil {
+		if err := log.compareLog(k.FS, k.dir); err != nil {
 			return nil, err
 		}
 	}

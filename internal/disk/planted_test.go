@@ -26,6 +26,9 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		"a log is given up without the list": {
 			planttest.Edit{File: keeper, Old: "	return k.write()\n}\n\n// write writes", New: "	return nil\n}\n\n// write writes"}, "TestAStoreStartsWheneverItWasKilled",
 		},
+		"a log that only the tap needs is not in the list": {
+			planttest.Edit{File: "internal/disk/tap.go", Old: "	l.mu.Lock()\n	defer l.mu.Unlock()\n	l.unused = append(l.unused, name)\n", New: "	l.mu.Lock()\n	defer l.mu.Unlock()\n	l.unused = append(l.unused, name)\n	_ = l.FS.(*keeper).giveUp(name)\n"}, "TestALogThatOnlyTheTapNeedsIsCompared",
+		},
 		"the end of the newest log is not looked at": {
 			planttest.Edit{File: keeper, Old: "	for at := (end/block + 1) * block; at < info.Size(); at += block {\n", New: "	for at := info.Size(); at < info.Size(); at += block {\n"}, "TestAFalseEndOfALogIsNamed",
 		},

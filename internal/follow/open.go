@@ -23,16 +23,19 @@ func (s Stores) dirs() map[stream.Store]string {
 	return map[stream.Store]string{stream.Queue: s.Queue, stream.Table: s.Table}
 }
 
-// End returns where the logs of the stores end. It comes before everything that reads or hands on the logs, so it refuses a log that lacks a byte:
+// Compare returns an error if a log of the stores lacks a byte. It comes once, before everything that hands on the logs or claims something for them:
 // the receiver's copy of such a log stays wrong when the operator has brought the file back.
-func (s Stores) End() (stream.Position, error) {
+func (s Stores) Compare() error {
 	for _, dir := range s.dirs() {
 		if err := disk.CompareLogs(s.FS, dir); err != nil {
-			return stream.Position{}, err
+			return err
 		}
 	}
-	return s.each(End)
+	return nil
 }
+
+// End returns where the logs of the stores end.
+func (s Stores) End() (stream.Position, error) { return s.each(End) }
 
 // First returns where the logs of the stores begin.
 func (s Stores) First() (stream.Position, error) { return s.each(First) }

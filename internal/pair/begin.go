@@ -7,10 +7,12 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/datadir"
+	"fanfare/internal/follow"
 	"fanfare/internal/objects"
 )
 
@@ -20,6 +22,9 @@ type BeginConfig struct {
 	Role     *Role
 	Register Register
 	Timing   Timing
+	// FS is the file system of the stores; the operating system's file system if nil. Queue and Table are the directories of the stores.
+	FS           vfs.FS
+	Queue, Table string
 	// Ask asks the other machine what it is; nil if it cannot be asked.
 	Ask func(context.Context) (Hello, error)
 	// Waiting is called with the reason when Begin has to wait for the register; nil for no call.
@@ -30,6 +35,7 @@ type BeginConfig struct {
 // beginning is a start with a register.
 type beginning struct {
 	BeginConfig
+	stores  follow.Stores
 	version objects.Version // the newest version that was read
 	seen    time.Duration   // the time of its first answer
 	asked   bool            // the other machine needs no question any more
@@ -45,8 +51,11 @@ func Begin(ctx context.Context, cfg BeginConfig) error {
 	if err := cfg.Role.copied(); err != nil {
 		return err
 	}
+	if cfg.FS == nil {
+		cfg.FS = vfs.Default
+	}
 	cfg.Timing = cfg.Timing.withClock()
-	b := &beginning{BeginConfig: cfg}
+	b := &beginning{BeginConfig: cfg, stores: follow.Stores{FS: cfg.FS, Queue: cfg.Queue, Table: cfg.Table}}
 	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: cfg.Timing.Patience}
 	logged := ""
 	for failures := 1; ; failures++ {
@@ -183,6 +192,9 @@ func (b *beginning) create(ctx context.Context) (done bool, err error) {
 	if done, err := b.ask(ctx); done || err != nil {
 		return done, err
 	}
+	if err := role.compare(b.stores); err != nil {
+		return true, err
+	}
 	entry := role.entry()
 	entry.Lease = b.Timing.Lease.Milliseconds()
 	if _, err := b.Register.Swap(ctx, "", entry); err != nil {
@@ -203,6 +215,9 @@ func (r *Role) entry() Entry {
 // take takes the next term for a primary that the register names. The role has the claim before the register has the term,
 // so that only an old copy of the role is behind the register.
 func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error) {
+	if err := b.Role.compare(b.stores); err != nil {
+		return true, err
+	}
 	role := *b.Role
 	// A primary that has served in the term of the register knows that no other promise is left.
 	served := role.Term == entry.Term

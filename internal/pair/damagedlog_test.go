@@ -13,6 +13,28 @@ import (
 	"fanfare/internal/stream"
 )
 
+// A primary whose log was cut claims no term: the register would have a term of a primary that does not serve.
+func TestADamagedLogClaimsNothing(t *testing.T) {
+	t.Parallel()
+	withRegister(t, 1, func(w *world, a, b *machine) {
+		a.exit()
+		end, err := follow.End(a.mem, path(stream.Queue))
+		require.NoError(w, err)
+		newest := fmt.Sprintf("%s/%06d.log", path(stream.Queue), end.Log)
+		whole, err := disktest.Read(a.mem, newest)
+		require.NoError(w, err)
+		disktest.Write(t, a.mem, newest, whole[:len(whole)/2])
+		before, role := w.entry(), a.roleText()
+		require.ErrorIs(w, a.begins(), disk.ErrDamaged)
+		require.Equal(w, before, w.entry())
+		require.Equal(w, role, a.roleText())
+		disktest.Write(t, a.mem, newest, whole)
+		require.NoError(w, a.begins())
+		a.boot()
+		w.end()
+	})
+}
+
 // A primary whose log was cut is refused before its standby hears of the log. The standby would take the end of the cut log for the work of a
 // crash: it could not become the primary any more, not even when the operator brings the file back.
 func TestADamagedLogIsNotSent(t *testing.T) {

@@ -56,6 +56,13 @@ func (m *machine) files() vfs.FS {
 	return m.tracked()
 }
 
+// beginConfig returns the configuration of a start with the register, which does not ask the other machine.
+func (m *machine) beginConfig(role *pair.Role) pair.BeginConfig {
+	return pair.BeginConfig{
+		Role: role, Register: m.register(), FS: m.files(), Queue: path(stream.Queue), Table: path(stream.Table), Timing: m.timing(), Log: m.log.Named(m.name),
+	}
+}
+
 // tracked returns the file system of the machine's disk for a process.
 func (m *machine) tracked() vfs.FS { return entriesFS{m.mem, &m.entries} }
 

@@ -40,6 +40,10 @@ func bugsOfDamage() map[string]plantedBug {
 			planttest.Edit{File: "internal/follow/open.go", Old: "		if err := disk.CompareLogs(s.FS, dir); err != nil {", New: "		if err := disk.CompareLogs(s.FS, dir); err != nil && dir == \"\" {"},
 			"TestADamagedLogIsNotSent", "in chain but got nil",
 		},
+		"a damaged log claims a term": {
+			planttest.Edit{File: begin, Old: "	if err := b.Role.compare(b.stores); err != nil {", New: "	if err := b.Role.compare(b.stores); err != nil && ctx == nil {"},
+			"TestADamagedLogClaimsNothing", "Not equal",
+		},
 		"a standby without a tail is promoted": {
 			planttest.Edit{File: "internal/pair/standby.go", Old: "	return s.apply != nil && s.apply.tail.end() == (stream.Position{}) || ", New: "	return "},
 			"TestAStandbyWithoutATailIsNotPromoted", "in chain but got nil",

@@ -99,6 +99,10 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 	if err := cfg.Role.copied(); err != nil {
 		return nil, err
 	}
+	stores := follow.Stores{FS: cfg.FS, Queue: cfg.Queue, Table: cfg.Table}
+	if err := cfg.Role.compare(stores); err != nil {
+		return nil, err
+	}
 	if cfg.Register == nil {
 		if err := cfg.Role.unregister(); err != nil {
 			return nil, err
@@ -107,7 +111,6 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 	cfg.Timing = cfg.Timing.withClock()
 	p := &Primary{cfg: cfg, role: cfg.Role, met: cfg.Dial == nil, over: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{}), serving: make(chan struct{}, 1)}
 	var err error
-	stores := follow.Stores{FS: cfg.FS, Queue: cfg.Queue, Table: cfg.Table}
 	if p.ends, err = stores.End(); err != nil {
 		return nil, err
 	}

@@ -209,8 +209,10 @@ func (m *machine) bootWithRegister(role *pair.Role) {
 	m.Helper()
 	p := m.process
 	p.role, p.began = role, make(chan error, 1)
+	config := m.beginConfig(role)
+	config.Ask = m.asks(role)
 	p.work.Go(func() {
-		p.began <- pair.Begin(p.ctx, pair.BeginConfig{Role: role, Register: m.register(), Timing: m.timing(), Ask: m.asks(role), Log: m.log.Named(m.name)})
+		p.began <- pair.Begin(p.ctx, config)
 	})
 	m.open(time.Second)
 }

@@ -11,6 +11,7 @@ import (
 
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
+	"fanfare/internal/follow"
 	"fanfare/internal/strictjson"
 )
 
@@ -68,9 +69,10 @@ type Role struct {
 	// Print is the print of the directory when this role was stored. A copy of the directory differs.
 	Print *datadir.Print `json:"print,omitempty"`
 
-	path    string
-	process string         // see Hello.Process
-	here    *datadir.Print // the present print of the directory
+	path     string
+	process  string         // see Hello.Process
+	here     *datadir.Print // the present print of the directory
+	compared bool           // this start has compared the logs of the directory
 }
 
 // NewRole returns the role of the data directory dir. A primary is alone and has a lineage of its own; a standby has no
@@ -104,6 +106,16 @@ func LoadRole(dir string) (*Role, error) {
 	r.path, r.process = path, rand.Text()
 	r.here, err = datadir.PrintOf(dir)
 	return r, err
+}
+
+// compare compares the logs of the directory, once in a start: before the register has a claim, and before a standby hears of the logs.
+func (r *Role) compare(stores follow.Stores) error {
+	if r.compared {
+		return nil
+	}
+	err := stores.Compare()
+	r.compared = err == nil
+	return err
 }
 
 // likeness compares the directory with the one in which the role was stored.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"fanfare/internal/pair"
 )
@@ -50,7 +49,7 @@ func (m *machine) begins() error {
 	m.Helper()
 	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
 	defer cancel()
-	return pair.Begin(ctx, pair.BeginConfig{Role: m.loadRole(), Register: m.register(), Timing: m.timing(), Log: zap.NewNop()})
+	return pair.Begin(ctx, m.beginConfig(m.loadRole()))
 }
 
 // A pair whose register has lost its entry does not guess it. A primary of a later term than the register does not serve.
@@ -110,7 +109,7 @@ func TestAStartThatPairsAtOnceServes(t *testing.T) {
 		w.network.set(false)
 		a.begin()
 		role := a.loadRole()
-		require.NoError(w, pair.Begin(w.Context(), pair.BeginConfig{Role: role, Register: a.register(), Timing: a.timing(), Log: zap.NewNop()}))
+		require.NoError(w, pair.Begin(w.Context(), a.beginConfig(role)))
 		require.Equal(w, pair.ModeAlone, role.Mode)
 		w.bucket.set(a.number(), way{late: timing.Lease + time.Second}) // the first renewal gets no answer in time
 		a.bootPrimary(role)
@@ -133,7 +132,7 @@ func TestACrashAfterASwapIsNoOldCopy(t *testing.T) {
 		w.bucket.set(a.number(), way{late: 2 * time.Second})
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		config := pair.BeginConfig{Role: a.loadRole(), Register: a.register(), Timing: a.timing(), Log: zap.NewNop()}
+		config := a.beginConfig(a.loadRole())
 		require.ErrorIs(w, pair.Begin(ctx, config), context.DeadlineExceeded)
 		require.Greater(w, w.entry().Term, a.loadRole().Term)
 		w.calm()

@@ -35,7 +35,11 @@ func Take(ctx context.Context, a *archive.Archive, data, version string, confirm
 	if err != nil {
 		return t, err
 	}
-	at, err := follow.Stores{FS: vfs.Default, Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table)}.End()
+	stores := follow.Stores{FS: vfs.Default, Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table)}
+	if err := stores.Compare(); err != nil {
+		return t, err
+	}
+	at, err := stores.End()
 	if err != nil {
 		return t, err
 	}
