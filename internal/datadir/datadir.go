@@ -263,18 +263,19 @@ func (d *Dir) Contents() (names []string, err error) {
 	return names, nil
 }
 
-// Filled marks the directory of OpenEmpty as a directory with data of this version's format. Both stores must be there.
+// Filled marks the directory of OpenEmpty as a directory with data of this version's format. Both stores must be there. A store that was opened
+// meanwhile has a list with the sums of its logs.
 func (d *Dir) Filled() error {
-	if err := d.adopt(); err != nil {
+	if err := d.adopt(disk.AdoptUnlisted); err != nil {
 		return err
 	}
 	return d.setFormat(strconv.Itoa(layout))
 }
 
-// adopt makes the lists of stores that have none.
-func (d *Dir) adopt() error {
+// adopt makes the lists of the stores.
+func (d *Dir) adopt(by func(fs vfs.FS, dir string) error) error {
 	for _, store := range []string{Table, Queue} {
-		if err := disk.Adopt(d.fs, d.Path(store)); err != nil {
+		if err := by(d.fs, d.Path(store)); err != nil {
 			return fmt.Errorf("data directory %s: %w", d.path, err)
 		}
 	}
@@ -323,7 +324,7 @@ func (d *Dir) checkFormat() error {
 	case making:
 		d.isNew = true
 	case strconv.Itoa(format):
-		if err := d.adopt(); err != nil {
+		if err := d.adopt(disk.Adopt); err != nil { // an interrupted start may have left a list that v0.1.0 did not keep
 			return err
 		}
 		return d.setFormat(strconv.Itoa(layout))

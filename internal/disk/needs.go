@@ -200,6 +200,14 @@ func Adopt(fsys vfs.FS, dir string) error {
 	return list.write(fsys, dir)
 }
 
+// AdoptUnlisted calls Adopt for a store without a list.
+func AdoptUnlisted(fsys vfs.FS, dir string) error {
+	if _, err := readNeeds(fsys, dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return Adopt(fsys, dir)
+}
+
 // measure returns a manifest with its present size. A manifest that ends inside a record is refused: nobody knows
 // whether a crash cut its last record or damage.
 func measure(fsys vfs.FS, dir, name string) (n needed, err error) {

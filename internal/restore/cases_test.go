@@ -24,7 +24,6 @@ import (
 	"fanfare/internal/objects"
 	"fanfare/internal/restore"
 	"fanfare/internal/stream"
-	table "fanfare/internal/table/embedded"
 )
 
 // begun returns a world with a base.
@@ -357,9 +356,6 @@ func TestADirectoryWithADamagedLogTakesNoArchive(t *testing.T) {
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, w.run(plan, dir))
-	opened, err := table.OpenReplica(filepath.Join(dir, datadir.Table), zap.NewNop())
-	require.NoError(t, err)
-	require.NoError(t, opened.Close(func() {}))
 	log := filepath.Join(dir, datadir.Table, fmt.Sprintf("%06d.log", ends(t, dir).Table.Log))
 	require.NoError(t, os.Truncate(log, 1))
 	_, err = restore.Take(t.Context(), w.archive, dir, "v", func(restore.Takeover) error {
