@@ -103,7 +103,6 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	}
 	options.FS, options.Lock, options.Logger, options.EventListener = kept, lock, pebbleLog{d}, d.events()
 	if tap != nil { // above the list, which has a log as long as the tap needs the log
-		kept.opened.Store(true)
 		options.FS = &tapFS{FS: kept, dir: dir, tap: tap.Tap, wait: func(log, offset uint64) {
 			if tap.Confirmed != nil {
 				d.await(tap.Confirmed(log, offset), tap.Patience)

@@ -21,7 +21,7 @@ import (
 type keeper struct {
 	vfs.FS
 	dir string
-	// opened ends the comparison of logs that Pebble reads. A store with a tap has none.
+	// opened ends the comparison of logs that Pebble reads.
 	opened atomic.Bool
 
 	mu       sync.Mutex

@@ -116,7 +116,7 @@ func (n needs) check(fsys vfs.FS, dir string) error {
 }
 
 // CompareLogs returns an error if a log of the store in dir lacks a byte that the store is known to have written. Whoever hands a log to another
-// machine or to an archive before the store is open compares it first: Open would refuse the store too late for them.
+// machine or to an archive before the store is open compares it first: Open refuses the store too late for them.
 func CompareLogs(fsys vfs.FS, dir string) error {
 	list, err := readNeeds(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) { // a new store; Open refuses any other one

@@ -32,8 +32,7 @@ type Tap interface {
 }
 
 // TappedFS is a file system for Open whose Tap gets the logs of the store. The copies of a
-// checkpoint are not logs of the store. Whoever has a tap has compared the logs (CompareLogs) before the tap's owner read them, so Open
-// does not compare them again.
+// checkpoint are not logs of the store.
 type TappedFS struct {
 	// FS is the underlying file system; the operating system's file system if nil.
 	vfs.FS
