@@ -29,6 +29,9 @@ func (s *Standby) look(ctx context.Context) error {
 	defer cancel()
 	asked := s.cfg.Timing.Now()
 	entry, version, err := s.cfg.Register.Read(ctx)
+	if errors.Is(err, ErrNoEntry) {
+		return ErrNoPrimary
+	}
 	if err != nil {
 		return err
 	}
@@ -96,7 +99,7 @@ func (s *Standby) refuses(acceptLoss bool) error {
 	entry := s.view.entry
 	switch {
 	case s.view.version == "":
-		return ErrNoEntry
+		return ErrNoPrimary
 	case entry.Lineage != s.role.Lineage:
 		return ErrLineage
 	case entry.Primary == s.role.Disk: // it is the primary already

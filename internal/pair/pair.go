@@ -54,6 +54,8 @@ var (
 	ErrUnregistered = errors.New("the register of this machine decides whether it is still the primary: start it with FANFARE_REGISTER, or the FANFARE_ARCHIVE that was the register, as before, or, to continue without a register, stop the other machine and run fanfare unpair --standby-is-gone")
 	// ErrRegisterGone means that the register of a pair has lost its entry.
 	ErrRegisterGone = errors.New("the register has lost the entry of this pair: if FANFARE_ARCHIVE has changed, name its former address in FANFARE_REGISTER; or restore register.json; or stop both machines, run fanfare unpair --standby-is-gone on the machine with the newest data, start that machine, and only then the other machine")
+	// ErrNoPrimary means that the register of a standby has no entry, so the standby cannot know whether the primary has answered alone.
+	ErrNoPrimary = errors.New("the register has no entry, so this standby cannot know whether the primary answered alone: if FANFARE_ARCHIVE has changed, name its former address in FANFARE_REGISTER; or restore register.json; or, if the primary is gone for good, start this standby with FANFARE_REGISTER=off, and run fanfare promote --primary-is-gone --accept-loss: only writes that the primary answered alone are lost")
 	// ErrStopped means that a promotion has closed the stores, and has failed.
 	ErrStopped = errors.New("an earlier promotion has failed: start the standby again")
 	// ErrAway means that the primary has no session with its standby.

@@ -149,3 +149,31 @@ func TestARegisterThatIsSwitchedOnAsksTheOtherMachine(t *testing.T) {
 		})
 	}
 }
+
+// If the register and the primary are gone for good, the standby has each answered write, and its refusal names the way in which
+// it may serve.
+func TestARegisterAndAPrimaryThatAreGone(t *testing.T) {
+	t.Parallel()
+	withRegister(t, 2, func(w *world, a, b *machine) {
+		w.mode(a, pair.ModePaired)
+		w.works()
+		a.die(100)
+		w.bucket.content, w.bucket.version = nil, 0
+		pass(20 * time.Second)
+		for _, acceptLoss := range []bool{false, true} {
+			require.ErrorIs(w, b.standby.Promote(w.Context(), acceptLoss), pair.ErrNoPrimary)
+		}
+		b.exit()
+		w.bucket, w.alone = nil, false
+		b.boot()
+		pass(time.Second)
+		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
+		require.NoError(w, b.standby.Promote(w.Context(), true))
+		b.work.Wait()
+		b.boot()
+		w.mode(b, pair.ModeAlone)
+		pass(time.Second)
+		w.works()
+		w.end()
+	})
+}
