@@ -110,6 +110,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 			b.p.w.published(topic, copied.payload)
 			b.p.w.checkSentInDoubt(b.p, topic, copied.payload)
 			b.p.w.sawEvent(c.op, copied.payload)
+			b.p.w.sawTakeBack(b.l, copied.payload)
 			b.p.w.sawPurge(c.op, copied.payload)
 			b.p.w.see(event{kind: eventPublish, by: b.p.Name, op: c.op, message: decoded(copied.payload)})
 			return &copied

@@ -56,6 +56,8 @@ type lives struct {
 	// the leaver's profile.
 	left   bool
 	births int
+	// walks has the number of take-backs of each life of a process.
+	walks map[walks]int
 }
 
 // owed is a record that an answer has promised in a life.
@@ -67,7 +69,7 @@ type owed struct {
 func newLives(seed uint64, s Shape, o Options) lives {
 	return lives{
 		on:   !o.Calm && !o.Plain && o.Fans == 0 && !s.Hours && draws(seed, 0, 4).IntN(2) == 0,
-		read: map[string]string{}, made: map[table.Key]string{}, ahead: map[table.Key]bool{}, early: map[string]bool{}, ids: map[string]string{}, owed: map[string]owed{},
+		read: map[string]string{}, made: map[table.Key]string{}, ahead: map[table.Key]bool{}, early: map[string]bool{}, ids: map[string]string{}, owed: map[string]owed{}, walks: map[walks]int{},
 	}
 }
 
@@ -126,11 +128,14 @@ func (l *lives) serves(api *Proc) bool {
 
 // lifeOp makes an operation on lives.
 func (l *workload) lifeOp(r *rand.Rand, p planned) *operation {
-	if p.user == lifeClients()[0] && r.IntN(3) > 0 {
+	if p.user == lifeClients()[0] && r.IntN(3) > 0 && (l.w.authors == nil || !l.w.lives.left || r.IntN(2) == 0) {
 		return l.leaveOrReturn(r, p.user)
 	}
-	kinds := l.w.lives.records(l.w.seed)
+	kinds := l.w.lives.records(l.w.seed, l.w.shape.Notices)
 	kind := kinds[r.IntN(len(kinds))]
+	if l.w.authors != nil && r.IntN(4) > 0 { // a removal meets posts whose reads of the author are under way, and later posts
+		kind = kinds[slices.IndexFunc(kinds, func(of lifeRecord) bool { return of.name == "post" })]
+	}
 	return l.record(p.user, kind)
 }
 
@@ -172,7 +177,7 @@ type lifeRecord struct {
 
 // records returns the kinds of record of a world. A removal finds the likes of a user only by the
 // index.
-func (l *lives) records(seed uint64) []lifeRecord {
+func (l *lives) records(seed uint64, notices bool) []lifeRecord {
 	made := func(err error, keys ...table.Key) ([]table.Key, error) { return keys, err }
 	all := []lifeRecord{
 		{"follow", func(ctx context.Context, s *domain) ([]table.Key, error) {
@@ -213,6 +218,9 @@ func (l *lives) records(seed uint64) []lifeRecord {
 		all = append(all, lifeRecord{"like", func(ctx context.Context, s *domain) ([]table.Key, error) {
 			return made(s.Like(ctx, leaver, l.post), schema.LikeKey(l.post, leaver, 1))
 		}})
+	}
+	if notices {
+		all = append(all, lifeRecord{"notice mark", markNow})
 	}
 	return all
 }
@@ -276,22 +284,6 @@ func (w *World) sawEvent(op string, payload []byte) {
 	}
 }
 
-// backlog is the time for which the posts and likes of the leaver wait in some worlds: their messages arrive
-// after the last look of a removal.
-const backlog = 2 * time.Hour
-
-func (l *lives) isBacklog(seed uint64, payload []byte) bool {
-	if !l.on || seed%3 > 0 {
-		return false
-	}
-	e := decoded(payload)
-	if post, ok := e.(*messages.PostCreated); ok {
-		return post.AuthorID == leaver
-	}
-	like, kind, ok := messages.ActionOf(e)
-	return ok && kind != "" && like.UserID == leaver
-}
-
 // sawLife handles a write. A removal ends the life that the removal's call has read, and no later
 // life.
 func (w *World) sawLife(key table.Key, now *table.Item) {
@@ -316,6 +308,7 @@ func (w *World) sawLife(key table.Key, now *table.Item) {
 	if c := w.acting; c != nil && now != nil && ofClient(c.op) {
 		l.made[key] = l.read[c.op]
 		l.ahead[key] = isAhead(*now)
+		w.sawMarkOfLife(l.read[c.op], key, now)
 	}
 }
 
@@ -390,7 +383,7 @@ func (w *World) hasRecord(kind string, key table.Key) bool {
 // ofLeaver returns the records of the leaver, except mutes and blocks by other users.
 func (w *World) ofLeaver() []table.Item {
 	all := slices.Concat(w.partition(schema.FollowingPK(leaver)), w.partition(schema.FollowersPK(leaver)), w.partition(schema.PostsPK(leaver)))
-	own := []table.Key{schema.MarkerKey(leaver, "home"), schema.MuteKey(leaver, mate), schema.LikeKey(w.lives.post, leaver, 1)}
+	own := []table.Key{schema.MarkerKey(leaver, "home"), schema.NoticeMarkKey(leaver), schema.MuteKey(leaver, mate), schema.LikeKey(w.lives.post, leaver, 1)}
 	if it := w.items[schema.BlockKey(leaver, foe)]; it != nil && it.Has(schema.AttrSince) {
 		own = append(own, it.Key)
 	}

@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"fanfare/internal/feed/notices"
+	"fanfare/internal/id"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -151,6 +153,25 @@ func (l *workload) noticeMark(r *rand.Rand, user string) *operation {
 		},
 	}
 	return op
+}
+
+// markNow marks the leaver's notifications as read up to now, as a device does that has just listed a page. In the first
+// minute of a life such a place is below the life's after.
+func markNow(ctx context.Context, s *domain) ([]table.Key, error) {
+	token := page.ListByID("notifications-read", leaver, "").Cursor(id.Floor(time.Now()))
+	_, err := s.notices.MarkRead(ctx, leaver, token)
+	return []table.Key{schema.NoticeMarkKey(leaver)}, err
+}
+
+// sawMarkOfLife checks that a mark is above the after of the life that its call has read, if that life has not ended since.
+// A removal would delete any other mark as a mark of a former life (I12), and the notifications would be unread again.
+func (w *World) sawMarkOfLife(life string, key table.Key, now *table.Item) {
+	if key != schema.NoticeMarkKey(leaver) || life == "" || life != w.life() {
+		return
+	}
+	if mark, after := schema.NoticeMark(now), w.items[schema.ProfileKey(leaver)].Str(schema.AttrAfter); mark <= after {
+		w.load.fail("I14", "the mark %s of %s is not above %s, the beginning of the life", mark, leaver, after)
+	}
 }
 
 func allNotices(ctx context.Context, s *domain, user string, limit int) ([]notices.Notice, error) {

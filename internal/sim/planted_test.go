@@ -383,10 +383,12 @@ func bugs() []bug {
 		{"deletion of a post that is not written yet leaves no tombstone", "I2", []edit{{deletion, `	case comes:
 `, `	case comes && user == "":
 `}}},
-		{"deletion without an answer of the table taken for one of an unknown post", "I2", []edit{{deletion, `cmp.Or(err, missing)`, `cmp.Or(missing, err)`}}},
+		{"tombstone without an answer of the table taken for a written one", "I2", []edit{{deletion, `failed != nil {
+			return changed, failed`, `changed {
+			return changed, failed`}}},
 		{"author waits for ever for a post that is never written", "I8", []edit{{hour, `return !now.Before(post.until) || post.until.Sub(now) > unwrittenFor`, `return false`}}},
 		{"take-backs sent again at a fixed pace", "I11", []edit{{"internal/feed/removal/takenback.go", `last.walks++`, `last.walks = 1`}}},
-		{"mark of a new life below its after", "I14", []edit{
+		{"mark of a new life below its after", "I12 I14", []edit{
 			{"internal/notify/write.go", `return max(now.after, now.notice.Target)`, `return now.after`},
 			{"internal/feed/notices/mark.go", `if place <= after {`, `if place < "" {`},
 		}},

@@ -435,26 +435,33 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 		return nil
 	}
 	post := l.choose(r, own)
+	unmade := slices.DeleteFunc(slices.Clone(own), func(post string) bool { return l.w.refOf(post) != nil || l.w.mayHaveExpired(post) })
 	// An edit without an answer may still conflict with the delete, and so may a write of the post.
 	late := slices.DeleteFunc(own, func(post string) bool { return len(l.texts[post].maybe) == 0 && !l.w.underWay(post) })
 	if len(late) > 0 {
 		post = l.choose(r, late)
 	}
+	if len(unmade) > 0 { // a worker makes the post, unless the deletion keeps it away
+		post = l.choose(r, unmade)
+	}
 	l.doubtful[post] = true // the call's effect may happen before its answer
-	if r.IntN(3) == 0 {
+	if len(unmade) == 0 && r.IntN(3) == 0 {
 		return l.takeDown(user, post)
 	}
 	return l.deleteOf(user, post)
 }
 
+// deleteOf deletes a post. A process whose clock is right never answers that there is no such post, and the post appears
+// later (I2).
 func (l *workload) deleteOf(user, post string) *operation {
-	return &operation{
+	op := &operation{
 		name: "delete " + post, user: user,
 		do: func(ctx context.Context, s *domain) error { return s.DeletePost(ctx, user, post) },
-		settle: func(err error) {
-			l.deleted[post] = l.deleted[post] || err == nil
-		},
 	}
+	op.settle = func(err error) {
+		l.deleted[post] = l.deleted[post] || err == nil || isNotFound(err) && !l.w.hours && !l.farAhead(op.api)
+	}
+	return op
 }
 
 // underWay reports whether a transaction on a post may still take effect, or a sleeping worker has
