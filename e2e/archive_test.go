@@ -32,7 +32,7 @@ func archived(t *testing.T) (u *upright, archive string) {
 // hasBase waits until the archive has a number of bases.
 func hasBase(t *testing.T, archive string, atLeast int) {
 	t.Helper()
-	await(t, "the archive has a base", time.Minute, func() bool {
+	await(t, "the archive has a base", func() bool {
 		lists, err := filepath.Glob(filepath.Join(archive, "b", "*.json"))
 		require.NoError(t, err)
 		return len(lists) >= atLeast
@@ -200,7 +200,7 @@ func TestAnOutageOfTheArchiveLosesNoTime(t *testing.T) {
 	require.NoError(t, os.Rename(archive+".away", archive))
 	returned := time.Now()
 	player.ends(t)
-	await(t, "the archive has the outage", 2*time.Minute, func() bool {
+	await(t, "the archive has the outage", func() bool {
 		_, stderr, err := fanfare(t, u.env, "restore", "--data-dir", filepath.Join(t.TempDir(), "probe"), "--at", returned.UTC().Format(time.RFC3339Nano))
 		if err != nil {
 			assert.Contains(t, stderr, "the archive ends at")

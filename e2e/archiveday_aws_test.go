@@ -117,7 +117,7 @@ func (w *writers) written() int {
 func (w *writers) more(t *testing.T, posts int) time.Time {
 	t.Helper()
 	upto := w.written() + posts
-	await(t, fmt.Sprintf("%d posts", upto), 2*time.Minute, func() bool { return w.written() >= upto })
+	await(t, fmt.Sprintf("%d posts", upto), func() bool { return w.written() >= upto })
 	return time.Now()
 }
 
@@ -145,7 +145,7 @@ func (w *writers) longest(from, to time.Time) (took time.Duration) {
 func (w *writers) exact(t *testing.T, u *upright, at time.Time) {
 	t.Helper()
 	var sure, missing int
-	await(t, "the posts that were answered by "+at.Format(time.RFC3339Nano), time.Minute, func() bool {
+	await(t, "the posts that were answered by "+at.Format(time.RFC3339Nano), func() bool {
 		sure, missing = 0, 0
 		for author := range w.authors {
 			there, lacking := w.exactOf(t, u, author, at)
@@ -247,7 +247,7 @@ func day(t *testing.T, cutOff, mend func(*testing.T, *farStore), killed bool) {
 	most := w.fillSpool(t, u)
 	full := time.Now()
 	inside := w.more(t, 10)
-	await(t, "/readyz names the outage and the gap", time.Minute, func() bool {
+	await(t, "/readyz names the outage and the gap", func() bool {
 		warnings := u.warnings(t)
 		return strings.Contains(warnings, "the archive is late") && strings.Contains(warnings, "the archive has a gap")
 	})
@@ -262,7 +262,7 @@ func day(t *testing.T, cutOff, mend func(*testing.T, *farStore), killed bool) {
 	mend(t, s)
 	returned := time.Now()
 	s.hasBases(t, 2)
-	await(t, "the lag is seconds, and the gap has ended", 2*time.Minute, func() bool {
+	await(t, "the lag is seconds, and the gap has ended", func() bool {
 		return strings.HasSuffix(u.warnings(t), `{"status":"ready"}`) && !late(nil, readings(t.Context(), u.admin))
 	})
 	t.Logf("the outage took %v, %d posts and at most %.1f MiB of the disk; %v after its end the archive was whole", returned.Sub(cut), w.written(), float64(most)/(1<<20), time.Since(returned))
@@ -289,7 +289,7 @@ func day(t *testing.T, cutOff, mend func(*testing.T, *farStore), killed bool) {
 // write that the archive lacks, and that write is later.
 func (u *upright) archives(t *testing.T, at time.Time) {
 	t.Helper()
-	await(t, "the archive has the last writes", time.Minute, func() bool {
+	await(t, "the archive has the last writes", func() bool {
 		asked := time.Now()
 		lag := inSeconds(readings(t.Context(), u.admin)["fanfare_archive_lag_seconds"])
 		return lag > 0 && asked.Add(-lag).After(at)
@@ -301,7 +301,7 @@ func (w *writers) fillSpool(t *testing.T, u *upright) (most int64) {
 	t.Helper()
 	w.slow.Store(false)
 	defer w.slow.Store(true)
-	await(t, "the spool is full", 5*time.Minute, func() bool {
+	await(t, "the spool is full", func() bool {
 		most = max(most, sizeOf(filepath.Join(u.data, "stream")))
 		values := readings(t.Context(), u.admin)
 		require.LessOrEqual(t, values["fanfare_stream_spool_bytes"], float64(leastSpool))

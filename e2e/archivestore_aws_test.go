@@ -76,7 +76,7 @@ func (s *farStore) segments(t *testing.T) (n int) {
 // hasBases waits until the archive has a number of bases.
 func (s *farStore) hasBases(t *testing.T, atLeast int) {
 	t.Helper()
-	await(t, fmt.Sprintf("the archive has %d bases", atLeast), 3*time.Minute, func() bool {
+	await(t, fmt.Sprintf("the archive has %d bases", atLeast), func() bool {
 		n := 0
 		for _, err := range s.objects.List(t.Context(), "b/", "") {
 			require.NoError(t, err)
@@ -172,7 +172,7 @@ func (s *farStore) loses(t *testing.T, u *upright, p *process, random *mathrand.
 		s.damaged(t, u, player, file, kinds[kind])
 		if i < len(order)-1 || !within {
 			require.NoError(t, s.proxy.Toxics.RemoveToxic(t.Context(), "fault"))
-			await(t, "the archive catches up", 3*time.Minute, func() bool {
+			await(t, "the archive catches up", func() bool {
 				return !late(nil, readings(t.Context(), u.admin))
 			})
 		}
@@ -201,12 +201,12 @@ func (s *farStore) damaged(t *testing.T, u *upright, player *process, journal st
 	addFault(t, s.proxy, f.fault, f.direction)
 	t.Logf("%s %s %s after %d lines", f.direction, f.kind, f.attributes, lines(t, journal))
 	began := lines(t, journal)
-	await(t, f.kind+" has an effect", 2*time.Minute, func() bool {
+	await(t, f.kind+" has an effect", func() bool {
 		since := readings(t.Context(), u.admin)
 		return since != nil && f.bites(before, since)
 	})
 	if f.unheard {
-		await(t, "the store has a segment of which the process does not know", time.Minute, func() bool {
+		await(t, "the store has a segment of which the process does not know", func() bool {
 			stored := readings(t.Context(), u.admin)[`fanfare_archive_puts_total{result="stored"}`] // first: the store gets more
 			return s.segments(t) > int(stored)
 		})

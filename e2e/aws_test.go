@@ -102,7 +102,7 @@ func (c *cluster) add(t *testing.T, env []string, kinds ...string) {
 // then repeats the run.
 func askDoctor(t *testing.T, env []string, flags ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); ; {
+	for deadline := time.Now().Add(patience); ; {
 		stdout, stderr, err = fanfare(t, env, append([]string{"doctor"}, flags...)...)
 		if late := strings.Contains(stdout, context.DeadlineExceeded.Error()); !late || time.Now().After(deadline) {
 			return stdout, stderr, err

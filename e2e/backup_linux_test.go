@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,7 +34,7 @@ func TestABackupWithoutRoomHarmsNothing(t *testing.T) {
 			room.give(t, p)
 			<-c.exited
 			p.ready(t, u.admin)
-			await(t, "it takes posts", time.Minute, func() bool { return written.post(t) == nil })
+			await(t, "it takes posts", func() bool { return written.post(t) == nil })
 			assert.NoDirExists(t, filepath.Join(u.data, "checkpoint"))
 
 			dir = filepath.Join(room.dir, "second")

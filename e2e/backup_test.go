@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -58,7 +57,7 @@ func TestAProcessThatDiesInABackupLeavesNoHalfOne(t *testing.T) {
 	p := u.start(t)
 	dir := filepath.Join(t.TempDir(), "backup")
 	c := start(t, u.env, "fanfare", "backup", dir, "--admin", u.admin)
-	await(t, "the backup begins", 30*time.Second, func() bool { _, err := os.Stat(dir); return err == nil })
+	await(t, "the backup begins", func() bool { _, err := os.Stat(dir); return err == nil })
 	p.kill(t)
 	<-c.exited
 	_, whole := os.Stat(filepath.Join(dir, "backup.json"))

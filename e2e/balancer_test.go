@@ -234,7 +234,7 @@ func TestClientsOutliveTheirPrimary(t *testing.T) {
 		t.Helper()
 		for _, a := range applications {
 			before, shown := a.posts()
-			await(t, fmt.Sprintf("%s: 20 posts %s", a.name, what), 2*time.Minute, func() bool {
+			await(t, fmt.Sprintf("%s: 20 posts %s", a.name, what), func() bool {
 				answered, seen := a.posts()
 				return answered >= before+20 && seen >= shown+20
 			})
@@ -250,7 +250,7 @@ func TestClientsOutliveTheirPrimary(t *testing.T) {
 	writers.Wait()
 	for _, a := range applications {
 		var late string
-		await(t, a.name+": each answered post is in the stream", time.Minute, func() bool {
+		await(t, a.name+": each answered post is in the stream", func() bool {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			late = ""

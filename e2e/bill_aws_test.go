@@ -92,7 +92,7 @@ func (c *cluster) read(t *testing.T) meter {
 func (c *cluster) quiet(t *testing.T) (m meter) {
 	t.Helper()
 	empty := 0
-	await(t, "no message waits", 2*time.Minute, func() bool {
+	await(t, "no message waits", func() bool {
 		if m = c.read(t); m.known && m.waiting == 0 {
 			empty++
 		} else {
@@ -218,7 +218,7 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 
 	home := func(i int) error { _, err := as[i].Home(client.Push).Page(t.Context(), "", 0); return err }
 	// For a minute after a follow, a home also merges the lists of the new followees.
-	await(t, "homes are past the minute after a follow", 2*time.Minute, func() bool {
+	await(t, "homes are past the minute after a follow", func() bool {
 		one, _ := c.cost(t, func() { require.NoError(t, home(users-1)) })
 		return one["api"].read < 1.5*predicted(t, capacity.RowHomes, followees, func(l *capacity.Load) { l.ReadsPerDay = 1 }).Reads
 	})

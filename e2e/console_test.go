@@ -72,13 +72,10 @@ func (b *tab) seen() (requests, problems []string) {
 	return slices.Clone(b.requests), slices.Clone(b.problems)
 }
 
-// tabTime is the deadline of an action or a condition in a tab. axe takes minutes where many browsers share two processors.
-const tabTime = 5 * time.Minute
-
-// run performs actions in the tab, within tabTime.
+// run performs actions in the tab.
 func (b *tab) run(actions ...chromedp.Action) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, tabTime)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		_, problems := b.seen()
@@ -90,9 +87,9 @@ func (b *tab) run(actions ...chromedp.Action) {
 // eval.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
-	await(b.t, what, tabTime, func() bool {
+	await(b.t, what, func() bool {
 		holds := false
-		ctx, cancel := context.WithTimeout(b.ctx, tabTime)
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
 		defer cancel()
 		err := chromedp.Run(ctx, chromedp.Evaluate("Boolean("+expression+")", &holds))
 		return err == nil && holds // an error means that the page, or a part of the page, is not loaded yet
@@ -211,7 +208,7 @@ func newDemo(t *testing.T, vars ...string) (*upright, *process) {
 	p := start(t, u.env, "fanfare", "up", "--demo", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
 	p.ready(t, u.admin)
 	ada := u.as(t, "ada")
-	await(t, "the demo lives", time.Minute, func() bool {
+	await(t, "the demo lives", func() bool {
 		home, err := ada.Home(client.Push).Page(t.Context(), "", 20)
 		return err == nil && len(home.Items) == 20
 	})
@@ -350,7 +347,7 @@ func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 	}
 	within.press(`[data-topic=likes] button`, "\r")
 	within.until("it is sent again", `document.getElementById("toast").textContent === "1 sent again"`)
-	await(t, "the like is counted", time.Minute, func() bool { return likes() == 1 })
+	await(t, "the like is counted", func() bool { return likes() == 1 })
 	for _, b := range []*tab{own, within} {
 		b.until("it is a dead letter no more", count+` === "1" && document.querySelector("[data-topic=likes] button") === null`)
 	}

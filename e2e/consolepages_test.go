@@ -5,7 +5,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -48,7 +47,7 @@ func TestEveryPageOfTheConsoleIsOpenToAll(t *testing.T) {
 	require.NoError(t, me.Bookmark(t.Context(), post.ID))
 	require.NoError(t, me.Mute(t.Context(), "grace"))
 	item := `document.querySelector("#list > li:not(.loader)")`
-	await(t, "the reaction is listed", time.Minute, func() bool {
+	await(t, "the reaction is listed", func() bool {
 		page, err := grace.Reactions(post.ID, "").Page(t.Context(), "", 10)
 		return err == nil && len(page.Items) == 1
 	})
@@ -144,7 +143,7 @@ func TestTheConsoleIsUsedWithTheKeyboard(t *testing.T) {
 	ann.until("the comment is gone", `!document.querySelector("#list li")`)
 
 	// Grace gets the mention, in her bell.
-	await(t, "the mention is in the bell", time.Minute, func() bool {
+	await(t, "the mention is in the bell", func() bool {
 		page, err := grace.Notifications(t.Context(), "", 10)
 		return err == nil && len(page.Items) == 1 && page.Items[0].Kind == "mention"
 	})

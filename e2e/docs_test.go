@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -78,7 +77,7 @@ func allocator(t *testing.T) context.Context {
 	require.NoErrorf(t, err, "scripts/chromium.sh path: %v (make test installs it)", err)
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(strings.TrimSpace(string(path))), chromedp.UserDataDir(leftovers(t)), chromedp.Headless,
-		chromedp.WindowSize(1280, 1000), chromedp.WSURLReadTimeout(time.Minute),
+		chromedp.WindowSize(1280, 1000), chromedp.WSURLReadTimeout(patience),
 		chromedp.ProxyServer(newOutsiders(t).url), chromedp.Flag("proxy-bypass-list", "127.0.0.1"),
 		chromedp.Env("HOME=" + leftovers(t)), // the browser also writes outside its profile
 	}
@@ -181,13 +180,13 @@ func TestCallsAreSentFromTheDocsPage(t *testing.T) {
 			chromedp.Evaluate(fmt.Sprintf(`document.getElementById(%q).open = true`, id), nil),
 			chromedp.WaitVisible("#"+id+" button[type=submit]", chromedp.ByQuery),
 			chromedp.Click("#"+id+" button[type=submit]", chromedp.ByQuery),
-			chromedp.Poll(fmt.Sprintf(`document.querySelector(%q).textContent.startsWith(%q)`, answer, status), nil, chromedp.WithPollingTimeout(30*time.Second)),
+			chromedp.Poll(fmt.Sprintf(`document.querySelector(%q).textContent.startsWith(%q)`, answer, status), nil, chromedp.WithPollingTimeout(patience)),
 		}
 	}
 	var created, read, command string
 	b := browse(t, "http://"+u.http+"/docs",
 		chromedp.Click("#dev-form button", chromedp.ByQuery),
-		chromedp.Poll(`document.getElementById("token").value !== ""`, nil, chromedp.WithPollingTimeout(30*time.Second)),
+		chromedp.Poll(`document.getElementById("token").value !== ""`, nil, chromedp.WithPollingTimeout(patience)),
 		send("put-me", "200"),
 		send("create-post", "201"),
 		chromedp.Text("#create-post pre.answer", &created, chromedp.ByQuery),

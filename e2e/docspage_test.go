@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -23,7 +22,7 @@ import (
 
 // awaits waits until an expression is true.
 func awaits(expression string) chromedp.Action {
-	return chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(30*time.Second))
+	return chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(patience))
 }
 
 // shown waits until an element is visible or hidden.

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
@@ -93,7 +92,7 @@ func (e *example) isClean(pages ...*tab) {
 // notified waits until the list of a user's notifications has this length.
 func notified(t *testing.T, user *client.Client, length int) {
 	t.Helper()
-	await(t, fmt.Sprint(length, " notifications"), time.Minute, func() bool {
+	await(t, fmt.Sprint(length, " notifications"), func() bool {
 		page, err := user.Notifications(t.Context(), "", 100)
 		return err == nil && len(page.Items) == length
 	})

@@ -235,7 +235,7 @@ func TestARollingExchangeRefusesNothing(t *testing.T) {
 		return m, address
 	}
 	serves := func(m *member, address string) *member {
-		await(t, "the balancer passes connections to a new api", time.Minute, func() bool {
+		await(t, "the balancer passes connections to a new api", func() bool {
 			return b.passesTo(address) || !m.running() && assert.Fail(t, "an api ended", tail(m.log))
 		})
 		return m

@@ -123,8 +123,8 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 				u.refuses(t, p, room, written)
 				room.give(t, p)
 				p.ready(t, u.admin)
-				await(t, "it takes posts again", time.Minute, func() bool { return written.post(t) == nil })
-				await(t, "the replay ends", 5*time.Minute, func() bool { return !player.running() })
+				await(t, "it takes posts again", func() bool { return written.post(t) == nil })
+				await(t, "the replay ends", func() bool { return !player.running() })
 				if player.err != nil { // the replay may have liked a post that no worker has written yet
 					t.Logf("the replay ended with %v\n%s", player.err, tail(player.log))
 				}
@@ -135,7 +135,7 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 			if room.lasts {
 				p = u.startWithoutRoom(t)
 				p.signal(t, syscall.SIGTERM)
-				await(t, "a start without room ends with a stop", 30*time.Second, func() bool { return !p.running() })
+				await(t, "a start without room ends with a stop", func() bool { return !p.running() })
 				ended := p
 				p = u.startWithoutRoom(t)
 				room.give(t, p)
@@ -159,7 +159,7 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 func (u *upright) startWithoutRoom(t *testing.T) *process {
 	t.Helper()
 	p := start(t, u.env, "fanfare", "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
-	await(t, "it says that the disk is full", time.Minute, func() bool {
+	await(t, "it says that the disk is full", func() bool {
 		if !p.running() {
 			t.Fatalf("it ended: %v\n%s", p.err, tail(p.log))
 		}
@@ -182,7 +182,7 @@ func (u *upright) startWithoutRoom(t *testing.T) *process {
 // the disk again.
 func (u *upright) refuses(t *testing.T, p *process, room room, s *shelf) {
 	t.Helper()
-	await(t, "a post is refused and /readyz names the failing stores", 2*time.Minute, func() bool {
+	await(t, "a post is refused and /readyz names the failing stores", func() bool {
 		room.take(t, p)
 		return s.isRefused(t) && u.namesFailing(t)
 	})

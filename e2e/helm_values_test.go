@@ -220,7 +220,7 @@ func isTaken(t *testing.T, w written, all map[string]map[string]any, start bool)
 // of that environment. The daemon listens on free ports of this machine.
 func starts(t *testing.T, program string, env map[string]string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	wanted := map[string]string{
 		"DynamoDB":  fmt.Sprintf("%q:%q", "TableName", env["FANFARE_TABLE"]),

@@ -142,7 +142,7 @@ func (r *told) play(t *testing.T, seed uint64) {
 	last := likeCall{"accept", true, 5 * len(r.as)}
 	began := time.Now().Truncate(time.Millisecond)
 	r.act(t, 0, last)
-	await(t, "the last like is there", time.Minute, func() bool {
+	await(t, "the last like is there", func() bool {
 		like, err := r.as[0].LikeOf(t.Context(), r.post, r.user)
 		return err == nil && !like.LikedAt.Before(began)
 	})
@@ -219,7 +219,7 @@ func playRounds(t *testing.T, addr string, rounds, clients int, beside func()) [
 	}
 	if beside != nil {
 		half := all[rounds/2]
-		await(t, "half of the rounds", 5*time.Minute, func() bool { return half.like.length() > 0 })
+		await(t, "half of the rounds", func() bool { return half.like.length() > 0 })
 		beside()
 	}
 	group.Wait()

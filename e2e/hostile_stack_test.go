@@ -171,7 +171,7 @@ func startsWith(t *testing.T, task string, env map[string]string) {
 		"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true",
 	})
 	p := start(t, entries(env), strings.Replace(task, "canary", "api", 1))
-	await(t, task+" answers", time.Minute, func() bool {
+	await(t, task+" answers", func() bool {
 		require.True(t, p.running(), "%s ended: %s", task, tail(p.log))
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/healthz", http.NoBody)
 		require.NoError(t, err)

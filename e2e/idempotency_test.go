@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -136,7 +135,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 				})
 			}
 			group.Wait()
-			await(t, "the end of the process at "+round.operation, time.Minute, func() bool { return !victim.running() })
+			await(t, "the end of the process at "+round.operation, func() bool { return !victim.running() })
 			answered := map[string]int{}
 			for i := range calls {
 				switch {
@@ -161,7 +160,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 				t.Errorf("posts are counted as %d: %v", me.Counts.Posts, err)
 			}
 			want = append([]string{posts[0].ID}, want...)
-			await(t, "the reader's home has each post once", 3*time.Minute, func() bool {
+			await(t, "the reader's home has each post once", func() bool {
 				items, err := reader.Home(client.Push).Collect(t.Context())
 				require.NoError(t, err)
 				var have []string

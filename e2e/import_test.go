@@ -129,7 +129,7 @@ func TestAnImportThatIsKilledThreeTimesIsExact(t *testing.T) {
 	}
 	for _, phase := range []string{"users:", "follows:", "posts:"} { // killed in the next phase, or after ten seconds
 		run := start(t, u.env, "fanfare", command...)
-		await(t, phase, 5*time.Minute, func() bool { return strings.Contains(tail(run.log), phase) || !run.running() })
+		await(t, phase, func() bool { return strings.Contains(tail(run.log), phase) || !run.running() })
 		run.kill(t)
 		require.Error(t, run.err, "it was killed at its work")
 		t.Logf("killed after %q", lastLine(run.log))

@@ -146,7 +146,7 @@ func playFollows(t *testing.T, addr string, seed uint64, times int, beside func(
 		}
 	}
 	if beside != nil {
-		await(t, "100 calls", 3*time.Minute, func() bool { return h.length() >= 100 })
+		await(t, "100 calls", func() bool { return h.length() >= 100 })
 		beside()
 	}
 	group.Wait()
@@ -316,7 +316,7 @@ func playKeys(t *testing.T, addr string, beside func()) (h *history, author *cli
 		})
 	}
 	if beside != nil {
-		await(t, "100 calls", 3*time.Minute, func() bool { return h.length() >= 100 })
+		await(t, "100 calls", func() bool { return h.length() >= 100 })
 		beside()
 	}
 	group.Wait()
@@ -386,7 +386,7 @@ func connect(t *testing.T, addr string) *client.Client {
 func signUp(t *testing.T, c *client.Client, user string) *client.Client {
 	t.Helper()
 	var as *client.Client
-	await(t, "sign up "+user, time.Minute, func() bool {
+	await(t, "sign up "+user, func() bool {
 		issued, err := c.DevToken(t.Context(), user, 0)
 		if err != nil {
 			return false

@@ -108,12 +108,12 @@ func (c *cluster) goesOn(t *testing.T, exported string) {
 	author, fan := as(t, c.http, follow.Author), as(t, c.http, follow.Follower)
 	post, err := author.CreatePost(t.Context(), client.PostInput{Text: "we have moved"})
 	require.NoError(t, err)
-	await(t, "the delivery of a post", time.Minute, func() bool {
+	await(t, "the delivery of a post", func() bool {
 		delivery, err := author.Delivery(t.Context(), post.ID)
 		return err == nil && delivery.State == client.DeliveryComplete
 	})
 	require.NoError(t, fan.Like(t.Context(), post.ID))
-	await(t, "the post with its like in the home of a follower", time.Minute, func() bool {
+	await(t, "the post with its like in the home of a follower", func() bool {
 		home, err := fan.Home(client.Push).Page(t.Context(), "", 1)
 		return err == nil && len(home.Items) == 1 && home.Items[0].Post.ID == post.ID && home.Items[0].LikeCount == 1
 	})

@@ -160,7 +160,7 @@ func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 		}
 	}
 	for _, p := range ids.Posts {
-		await(t, "likes of "+p, 2*time.Minute, func() bool {
+		await(t, "likes of "+p, func() bool {
 			count, err := me.LikeCount(ctx, p)
 			must(err)
 			return count.Count == int64(len(ids.Users))

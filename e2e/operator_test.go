@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -86,7 +85,7 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	// The page explains a post in a home, and a delivery.
 	post, err := ada.CreatePost(t.Context(), client.PostInput{Text: "Where am I?"})
 	require.NoError(t, err)
-	await(t, "the post is delivered", time.Minute, func() bool {
+	await(t, "the post is delivered", func() bool {
 		d, err := ada.Delivery(t.Context(), post.ID)
 		return err == nil && d.State == "complete"
 	})

@@ -40,13 +40,13 @@ func TestReadsOutliveTheQueues(t *testing.T) {
 	second := &member{kind: "api", admin: porttest.Free(t)}
 	second.env = append(append(append([]string(nil), c.env...), n.environment()...), "FANFARE_HTTP_ADDR="+other.http, "FANFARE_ADMIN_ADDR="+second.admin)
 	second.start(t)
-	await(t, "an api starts without its queues", time.Minute, func() bool {
+	await(t, "an api starts without its queues", func() bool {
 		return second.running() && get(t, second.admin, "/servez", "") == `200 {"status":"serving"}`
 	})
 	for address, admin := range map[string]string{c.http: c.members[0].admin, other.http: second.admin} {
 		for _, at := range []string{address, admin} {
 			assert.Equal(t, `200 {"status":"serving"}`, get(t, at, "/servez", ""))
-			await(t, "/readyz names the queue", time.Minute, func() bool { return get(t, at, "/readyz", "") == `503 {"status":"not ready","failing":["queue"]}` })
+			await(t, "/readyz names the queue", func() bool { return get(t, at, "/readyz", "") == `503 {"status":"not ready","failing":["queue"]}` })
 		}
 		home := get(t, address, "/v1/home", token.Token)
 		assert.True(t, strings.HasPrefix(home, "200 ") && strings.Contains(home, post.ID), home)
@@ -54,7 +54,7 @@ func TestReadsOutliveTheQueues(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, status)
 		assert.NotEmpty(t, retry)
 	}
-	await(t, "a fan-out waits for its queues", time.Minute, func() bool { return get(t, worker.admin, "/servez", "") == `503 {"status":"starting"}` })
+	await(t, "a fan-out waits for its queues", func() bool { return get(t, worker.admin, "/servez", "") == `503 {"status":"starting"}` })
 	assert.True(t, worker.running(), tail(worker.log))
 
 	require.NoError(t, n.queues.Start())

@@ -162,7 +162,7 @@ func (s *shell) tour(t *testing.T, text string) {
 			continue
 		}
 		got := s.run(t, command)
-		for end := time.Now().Add(30 * time.Second); slept && shape(got) != shape(want) && time.Now().Before(end); {
+		for end := time.Now().Add(patience); slept && shape(got) != shape(want) && time.Now().Before(end); {
 			got = s.run(t, "sleep 0.1; "+command)
 		}
 		assert.Equal(t, shape(want), shape(got), command)

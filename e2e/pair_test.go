@@ -43,7 +43,7 @@ func (u *upright) standby(t *testing.T) *process {
 // paired waits until the server is paired, and returns its term.
 func (u *upright) paired(t *testing.T, role string) (term uint64) {
 	t.Helper()
-	await(t, "paired", 2*time.Minute, func() bool {
+	await(t, "paired", func() bool {
 		stdout, _, err := fanfare(t, u.env, "pair", "status", "--json", "--admin", u.admin)
 		var s struct {
 			Role, Mode string
@@ -62,7 +62,7 @@ func (u *upright) paired(t *testing.T, role string) (term uint64) {
 // answers waits until the server answers, and returns the time of the answer.
 func (u *upright) answers(t *testing.T) time.Time {
 	t.Helper()
-	await(t, "an answer", time.Minute, func() bool {
+	await(t, "an answer", func() bool {
 		resp, err := (&http.Client{Timeout: time.Second}).Get("http://" + u.http + "/readyz")
 		return err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 	})

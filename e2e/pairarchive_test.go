@@ -36,7 +36,7 @@ func (u *upright) has(t *testing.T, calls string, args ...string) {
 // hasRange waits until the archive of u has a range of times to which a restore can return.
 func (u *upright) hasRange(t *testing.T) {
 	t.Helper()
-	await(t, "the archive has a base", time.Minute, func() bool {
+	await(t, "the archive has a base", func() bool {
 		stdout, _, err := fanfare(t, u.env, "archive", "ls", "--json")
 		var list struct{ Lines []struct{ Ranges []struct{} } }
 		return err == nil && json.Unmarshal([]byte(stdout), &list) == nil && len(list.Lines) > 0 && len(list.Lines[0].Ranges) > 0
@@ -76,7 +76,7 @@ func outlives(t *testing.T, one, two *upright, takesOver func()) {
 	takesOver()
 	two.answers(t)
 	// The new primary first writes the frames that it had as the standby.
-	await(t, "a segment of the new primary", time.Minute, func() bool {
+	await(t, "a segment of the new primary", func() bool {
 		return readings(t.Context(), two.admin)[`fanfare_archive_puts_total{result="stored"}`] > 0
 	})
 	known := filepath.Join(t.TempDir(), "known")

@@ -35,7 +35,7 @@ func callBoth(t *testing.T, machines ...*upright) *callers {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &callers{t: t, token: strings.TrimSpace(stdout), stop: cancel, answers: map[*upright]int{}}
-	await(t, "a profile", time.Minute, func() bool {
+	await(t, "a profile", func() bool {
 		status, _ := l.call(ctx, machines[0], http.MethodPut, "/v1/me", `{"name":"Ann"}`)
 		return status == http.StatusOK
 	})
@@ -147,7 +147,7 @@ func (l *callers) forget(first int) {
 func (l *callers) more(u *upright) {
 	l.t.Helper()
 	before := l.count(u)
-	await(l.t, "answers", time.Minute, func() bool { return l.count(u) > before+10 })
+	await(l.t, "answers", func() bool { return l.count(u) > before+10 })
 }
 
 // kept fails the test unless the machine has each answered write, and no two machines answered at a time.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,7 +78,7 @@ func TestAPairOutlivesTheDiskOfItsStandby(t *testing.T) {
 	limitFiles(0)(t, s)
 	one.sees(t, "/readyz", "not ready")
 	s.signal(t, syscall.SIGTERM)
-	await(t, "a standby on a full disk ends", 30*time.Second, func() bool { return !s.running() })
+	await(t, "a standby on a full disk ends", func() bool { return !s.running() })
 	s = two.standby(t)
 	l.more(one)
 	assert.Equal(t, disk, two.disk(t), "a standby gets a copy of all data because its disk was full")

@@ -93,7 +93,7 @@ func (c cable) mend() {
 // sees waits until a page of a machine has a text.
 func (u *upright) sees(t *testing.T, path, text string) {
 	t.Helper()
-	await(t, path+" shows "+text, time.Minute, func() bool {
+	await(t, path+" shows "+text, func() bool {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+path, http.NoBody)
 		require.NoError(t, err)
 		resp, err := (&http.Client{Timeout: time.Second}).Do(req)
@@ -108,7 +108,7 @@ func (u *upright) sees(t *testing.T, path, text string) {
 // logs waits until the log of the process has a text.
 func (p *process) logs(t *testing.T, text string) {
 	t.Helper()
-	await(t, "the log has "+text, time.Minute, func() bool {
+	await(t, "the log has "+text, func() bool {
 		raw, err := os.ReadFile(p.log)
 		return err == nil && strings.Contains(string(raw), text)
 	})
@@ -269,7 +269,7 @@ func TestAPairOutlivesItsProcesses(t *testing.T) {
 	p.logs(t, "the primary has lost synced writes") // P9
 	<-p.exited
 	require.ErrorContains(t, p.err, "exit status 4")
-	await(t, "the standby", time.Minute, func() bool {
+	await(t, "the standby", func() bool {
 		_, _, err := fanfare(t, two.env, "promote", "--primary-is-gone", "--yes", "--admin", two.admin)
 		return err == nil
 	})

@@ -71,7 +71,7 @@ func (u *upright) playing(t *testing.T, seed int, atLeast int) (player *process,
 // the time of a failover is the usual one.
 func (u *upright) settles(t *testing.T) {
 	t.Helper()
-	await(t, "the register does not change", time.Minute, func() bool {
+	await(t, "the register does not change", func() bool {
 		stdout, _, err := fanfare(t, u.env, "pair", "status", "--json", "--admin", u.admin)
 		var s struct{ Register struct{ Since time.Time } }
 		return err == nil && json.Unmarshal([]byte(stdout), &s) == nil && time.Since(s.Register.Since) > 18*time.Second
@@ -125,7 +125,7 @@ func TestAStandbyTakesOverByItself(t *testing.T) {
 		}
 
 		s.kill(t)
-		await(t, "the primary goes alone", time.Minute, func() bool {
+		await(t, "the primary goes alone", func() bool {
 			values := readings(t.Context(), primary.admin)
 			return values != nil && values["fanfare_pair_paired"] == 0
 		})

@@ -46,7 +46,7 @@ func (u *upright) stays(t *testing.T) {
 	t.Helper()
 	u.sees(t, "/admin/pair", `"mode":"alone"`)
 	began := time.Now()
-	await(t, "two times of a failover", time.Minute, func() bool { return time.Since(began) > 6*time.Second })
+	await(t, "two times of a failover", func() bool { return time.Since(began) > 6*time.Second })
 	_, stderr, err := fanfare(t, u.env, "promote", "--primary-is-gone", "--yes", "--admin", u.admin)
 	require.Error(t, err, "a standby that lacks answered writes is promoted")
 	assert.Contains(t, stderr, "its primary has not paired with it")
@@ -78,7 +78,7 @@ func TestAPrimaryAloneKeepsItsPlace(t *testing.T) {
 	one.sees(t, "/readyz", "not ready")
 	const refused = `fanfare_pair_refused_total{reason="unpromised"}`
 	before, refusals := l.count(one), readings(t.Context(), one.admin)[refused]
-	await(t, "refusals", time.Minute, func() bool { return readings(t.Context(), one.admin)[refused] > refusals+20 })
+	await(t, "refusals", func() bool { return readings(t.Context(), one.admin)[refused] > refusals+20 })
 	assert.Equal(t, before, l.count(one), "a primary without a promise answers")
 	unreached(t, registers[0], false)
 	l.more(one)
@@ -182,7 +182,7 @@ func TestBothMachinesOfAPairAreKilled(t *testing.T) {
 	random := mathrand.New(mathrand.NewPCG(3, 3))
 	until := func(most int) {
 		due := time.Now().Add(time.Duration(random.IntN(most)) * time.Millisecond)
-		await(t, "the moment", time.Minute, func() bool { return time.Now().After(due) })
+		await(t, "the moment", func() bool { return time.Now().After(due) })
 	}
 	for round := range *bothRounds {
 		until(2000)
@@ -195,12 +195,12 @@ func TestBothMachinesOfAPairAreKilled(t *testing.T) {
 			processes[i] = machines[i].standby(t)
 			until(1 + 5000*random.IntN(2))
 		}
-		await(t, "answered writes", time.Minute, func() bool { return l.known() > known })
+		await(t, "answered writes", func() bool { return l.known() > known })
 		if round < *bothRounds-1 && random.IntN(2) == 0 {
 			continue
 		}
 		primary := one
-		await(t, "a pair", 2*time.Minute, func() bool {
+		await(t, "a pair", func() bool {
 			primary = one
 			if readings(t.Context(), two.admin)["fanfare_pair_primary"] == 1 {
 				primary = two

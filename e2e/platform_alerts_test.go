@@ -134,7 +134,7 @@ func (s trial) watch(t *testing.T) map[string]time.Duration {
 			t.Log("pending or firing: ", p.alerts(t, began, ""), "; firing: ", p.alerts(t, began, "firing"))
 		}
 	}()
-	await(t, fmt.Sprint(s.must, " fire"), 5*time.Minute, func() bool {
+	await(t, fmt.Sprint(s.must, " fire"), func() bool {
 		fired := p.alerts(t, began, "firing")
 		return !slices.ContainsFunc(s.must, func(name string) bool { _, ok := fired[name]; return !ok })
 	})

@@ -138,10 +138,10 @@ func TestPlatformOutagesLoseNothing(t *testing.T) {
 				t.Cleanup(func() { b.fault.Store(nil) })
 			}
 			for _, b := range proxies {
-				await(t, "calls fail", time.Minute, func() bool { return b.failed.Load() >= calls })
+				await(t, "calls fail", func() bool { return b.failed.Load() >= calls })
 			}
 			if o.home > 0 {
-				await(t, fmt.Sprint("a read is answered ", o.home), time.Minute, func() bool {
+				await(t, fmt.Sprint("a read is answered ", o.home), func() bool {
 					return strings.HasPrefix(get(t, behind, "/v1/home", token), fmt.Sprint(o.home, " "))
 				})
 			}

@@ -50,7 +50,7 @@ func newPrometheus(t *testing.T, targets ...string) *prometheus {
 	startBinary(t, os.Environ(), binary, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+address, "--query.lookback-delta="+(5*time.Minute/scale).String(), "--log.level=warn")
 	p := &prometheus{"http://" + address}
-	await(t, "Prometheus is ready", time.Minute, func() bool { return strings.HasPrefix(get(t, address, "/-/ready", ""), "200") })
+	await(t, "Prometheus is ready", func() bool { return strings.HasPrefix(get(t, address, "/-/ready", ""), "200") })
 	return p
 }
 
@@ -123,7 +123,7 @@ func (p *prometheus) number(t *testing.T, query string) float64 {
 func (p *prometheus) passes(t *testing.T, whole time.Duration) {
 	t.Helper()
 	evaluations := (whole / scale).Seconds()
-	await(t, fmt.Sprint("Prometheus evaluates the rules for ", whole), 2*whole/scale+time.Minute, func() bool {
+	within(t, fmt.Sprint("Prometheus evaluates the rules for ", whole), 2*whole/scale+time.Minute, func() bool {
 		return p.number(t, "count_over_time(evaluation[1d])") >= evaluations
 	})
 }

@@ -53,7 +53,7 @@ func TestProducersInGoAndPythonPostAndLike(t *testing.T) {
 	python := []string{"../scripts/producer-python.sh", "run"}
 	posts = append(posts, produce("from Go", buildExample(t, "producer")), produce("from Python: é, \ufffe, \x01", python...))
 	for i, post := range posts {
-		await(t, "a like of a producer is counted", time.Minute, func() bool {
+		await(t, "a like of a producer is counted", func() bool {
 			count, err := ann.LikeCount(t.Context(), post)
 			return err == nil && count.Count == 1
 		})
@@ -62,7 +62,7 @@ func TestProducersInGoAndPythonPostAndLike(t *testing.T) {
 		assert.Equal(t, []string{"from Go", "from Python: é, \ufffe, \x01"}[i], p.Text)
 	}
 	var home []string
-	await(t, "the posts of both are in bob's home", time.Minute, func() bool {
+	await(t, "the posts of both are in bob's home", func() bool {
 		page, err := bob.Home(client.Push).Page(t.Context(), "", 10)
 		require.NoError(t, err)
 		home = home[:0]
@@ -74,7 +74,7 @@ func TestProducersInGoAndPythonPostAndLike(t *testing.T) {
 	assert.ElementsMatch(t, posts, home)
 
 	bad := produce(strings.Repeat("x", 5001), python...)
-	await(t, "a post that is too long is a dead letter", time.Minute, func() bool {
+	await(t, "a post that is too long is a dead letter", func() bool {
 		stdout, _, err := fanfare(t, c.env, "dlq", "ls", "posts", "--json")
 		return err == nil && strings.Contains(stdout, "5001 characters")
 	})
@@ -125,7 +125,7 @@ func TestEventsReachTheirQueue(t *testing.T) {
 	got := map[string]messages.Event{}
 	arrives := func(kind string) {
 		t.Helper()
-		await(t, kind, 2*time.Minute, func() bool {
+		await(t, kind, func() bool {
 			var received struct {
 				Messages []struct{ Body, ReceiptHandle string }
 			}

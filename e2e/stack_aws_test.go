@@ -60,7 +60,7 @@ func deploy(t *testing.T, name string, parameters map[string]string) {
 		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterValue", i+1), all[parameter])
 	}
 	cloudFormation(t, "CreateStack", form)
-	await(t, "the stack is made", 2*time.Minute, func() bool {
+	await(t, "the stack is made", func() bool {
 		state := cloudFormation(t, "DescribeStacks", url.Values{"StackName": {name}})
 		require.NotContains(t, state, "FAILED")
 		require.NotContains(t, state, "ROLLBACK")

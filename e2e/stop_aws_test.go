@@ -38,7 +38,7 @@ func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 	stopping.Wait()
 	// A message whose first try failed is redelivered after a second. An abandoned message is redelivered
 	// after a minute.
-	await(t, "nothing is in flight", 30*time.Second, func() bool {
+	within(t, "nothing is in flight", 30*time.Second, func() bool {
 		n, known := api.inFlight(t)
 		return known && n == 0
 	})

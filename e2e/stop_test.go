@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // TestUpStoppedUnderLoadLosesNothing stops `fanfare up` by SIGTERM while a replay runs, and starts it
@@ -31,7 +30,7 @@ func TestUpStoppedUnderLoadLosesNothing(t *testing.T) {
 // plays waits until a replay has written a number of lines to its journal.
 func (p *process) plays(t *testing.T, journal string, at int) {
 	t.Helper()
-	await(t, fmt.Sprintf("%d lines in the journal", at), 3*time.Minute, func() bool {
+	await(t, fmt.Sprintf("%d lines in the journal", at), func() bool {
 		if !p.running() {
 			t.Fatalf("the replay ended by itself after %d lines, before %d: %v\n%s", lines(t, journal), at, p.err, tail(p.log))
 		}
@@ -42,7 +41,7 @@ func (p *process) plays(t *testing.T, journal string, at int) {
 // ends waits until a replay has ended without an error.
 func (p *process) ends(t *testing.T) {
 	t.Helper()
-	await(t, "the replay ends", 5*time.Minute, func() bool { return !p.running() })
+	await(t, "the replay ends", func() bool { return !p.running() })
 	if p.err != nil {
 		t.Errorf("the replay ended with %v\n%s", p.err, tail(p.log))
 	}

@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"net/url"
-	"time"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -39,7 +38,7 @@ func (b *tab) press(selector, key string) {
 func (b *tab) toggle(selector, word string) {
 	b.t.Helper()
 	state := fmt.Sprintf(`(e => !e || e.closest(".htmx-request") ? "busy" : e.textContent)(document.querySelector(%q))`, selector)
-	await(b.t, word+" is next", time.Minute, func() bool {
+	await(b.t, word+" is next", func() bool {
 		now := b.text(state)
 		if now != word && now != "busy" {
 			b.press(selector, "\r")

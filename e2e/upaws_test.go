@@ -28,7 +28,7 @@ func TestUpAWSRunsThreeDaemonsAndStopsThemTogether(t *testing.T) {
 	admins := []string{porttest.Free(t), porttest.Free(t), porttest.Free(t)}
 	p := startBinary(t, environment("BIN="+binaries, "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name,
 		"FANFARE_HTTP_ADDR="+addr, "FANFARE_ADMIN_ADDRS="+strings.Join(admins, " ")), "../scripts/up-aws.sh")
-	await(t, "up-aws is ready", 3*time.Minute, func() bool {
+	await(t, "up-aws is ready", func() bool {
 		if !p.running() {
 			t.Fatalf("it ended: %v\n%s", p.err, tail(p.log))
 		}
