@@ -285,17 +285,6 @@ func day(t *testing.T, cutOff, mend func(*testing.T, *farStore), killed bool) {
 	}
 }
 
-// archives waits until the archive has every write up to a time: the lag is the age of the oldest
-// write that the archive lacks, and that write is later.
-func (u *upright) archives(t *testing.T, at time.Time) {
-	t.Helper()
-	await(t, "the archive has the last writes", func() bool {
-		asked := time.Now()
-		lag := inSeconds(readings(t.Context(), u.admin)["fanfare_archive_lag_seconds"])
-		return lag > 0 && asked.Add(-lag).After(at)
-	})
-}
-
 // fillSpool writes until the spool is full, and returns the maximum size of the spool.
 func (w *writers) fillSpool(t *testing.T, u *upright) (most int64) {
 	t.Helper()
