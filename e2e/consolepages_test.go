@@ -186,7 +186,7 @@ func TestNewPostsAreAnnounced(t *testing.T) {
 	require.NoError(t, me.Follow(t.Context(), "grace"))
 	_, err := grace.CreatePost(t.Context(), client.PostInput{Text: "Hello"})
 	require.NoError(t, err)
-	ann.until("the post is announced", `document.getElementById("news").textContent === "1 new post by Grace"`)
+	ann.until("the post is announced", `document.getElementById("news").textContent === "1 new post by Grace" && document.querySelector("#home time")`)
 	assert.Equal(t, "polite", ann.text(`document.getElementById("news").ariaLive`))
 	assert.Regexp(t, `^\w+, \w+ \d+, \d{4} at \d+:\d\d:\d\d`, ann.text(`document.querySelector("#home time").title`), "the exact time")
 
@@ -194,6 +194,10 @@ func TestNewPostsAreAnnounced(t *testing.T) {
 	ann.until("the bell has a number", `document.querySelector("#bell .badge")?.textContent === "1 unread"`)
 	ann.press(`#bell`, "\r")
 	ann.until("the follow is in the list", `document.querySelector(".notification.unread .by span")?.textContent === "Grace followed you"`)
+	await(t, "the page has marked it as read", func() bool { // a reload would end the request of the page
+		page, err := me.Notifications(t.Context(), "", 10)
+		return err == nil && page.Unread != nil && *page.Unread == 0
+	})
 	ann.run(chromedp.Reload())
 	ann.until("it is read now", `document.querySelector(".notification") && !document.querySelector(".unread, .badge")`)
 	ann.isClean(u.http)

@@ -61,6 +61,7 @@ func TestTheReactExampleShowsALiveHomeAndABell(t *testing.T) {
 	e := newExampleAt(t, "/", http.FileServer(http.Dir(folder)))
 	ann, bob := signUp(t, connect(t, e.http), "ann"), signUp(t, connect(t, e.http), "bob")
 	require.NoError(t, bob.Follow(t.Context(), "ann"))
+	notified(t, ann, 1) // of the follow, which is below the like's notification then
 	before, err := ann.CreatePost(t.Context(), client.PostInput{Text: "Before"})
 	require.NoError(t, err)
 
