@@ -102,8 +102,9 @@ func (b *balancer) watch(address string, stopped <-chan struct{}) {
 	})
 }
 
+// servez reports whether an api serves. A late answer of a busy machine is no refusal: without an api the balancer could pass nothing on.
 func (b *balancer) servez(address string) bool {
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: reaction}).Get("http://" + address + "/servez")
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}).Get("http://" + address + "/servez")
 	return err == nil && res.Body.Close() == nil && res.StatusCode == http.StatusOK
 }
 
