@@ -45,7 +45,7 @@ func linearizable(calls []sim.Call) bool {
 		}
 		ops = append(ops, porcupine.Operation{ClientId: c.Client + 1, Input: c, Call: c.Began, Return: c.Ended})
 	}
-	return porcupine.CheckOperationsTimeout(model(), ops, 20*time.Second) == porcupine.Ok
+	return porcupine.CheckOperationsTimeout(model(), ops, 5*time.Minute) == porcupine.Ok
 }
 
 // byRegister returns the calls of each register.
