@@ -18,6 +18,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/porttest"
 )
 
 // networkRounds is the number of rounds of the network test. A round has all faults.
@@ -38,7 +40,8 @@ func newProxy(t *testing.T, name, target string) *toxiproxy.Proxy {
 	require.NoError(t, err)
 	require.NotEmpty(t, endpoint.Host, "AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh")
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(server, name, "127.0.0.1:0", endpoint.Host)
+	// No outgoing connection gets this port while a test stops the proxy.
+	proxy := toxiproxy.NewProxy(server, name, porttest.Free(t), endpoint.Host)
 	require.NoError(t, proxy.Start())
 	t.Cleanup(proxy.Stop)
 	return proxy
@@ -91,7 +94,7 @@ func (n *badNetwork) end(t *testing.T) {
 // readiness is the status of a member's /readyz, or 0 without an answer.
 func (m *member) readiness(t *testing.T) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.admin+"/readyz", http.NoBody)
 	require.NoError(t, err)
