@@ -49,7 +49,7 @@ func (c *cluster) read(t *testing.T) meter {
 	for _, one := range c.members {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+one.admin+"/metrics", http.NoBody)
 		require.NoError(t, err)
-		resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+		resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 		if err != nil {
 			m.known = false
 			continue

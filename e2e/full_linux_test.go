@@ -168,7 +168,7 @@ func (u *upright) startWithoutRoom(t *testing.T) *process {
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+path, http.NoBody)
 		require.NoError(t, err)
-		resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+		resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 		require.NoError(t, err)
 		if err := resp.Body.Close(); err != nil || resp.StatusCode != want {
 			t.Errorf("%s without room answered %s, %v", path, resp.Status, err)
@@ -193,7 +193,7 @@ func (u *upright) namesFailing(t *testing.T) bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+"/readyz", http.NoBody)
 	require.NoError(t, err)
-	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	var health struct {

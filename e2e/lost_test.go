@@ -33,7 +33,7 @@ func readings(ctx context.Context, admin string) map[string]float64 {
 	if err != nil {
 		return nil
 	}
-	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return nil
 	}

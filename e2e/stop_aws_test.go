@@ -58,7 +58,7 @@ func (m *member) inFlight(t *testing.T) (n int, known bool) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.admin+"/metrics", http.NoBody)
 	require.NoError(t, err)
-	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return 0, false
 	}
