@@ -49,7 +49,7 @@ func newExampleAt(t *testing.T, page string, files http.Handler) *example {
 func (e *example) open(window *tab, user string) *tab {
 	e.t.Helper()
 	page := window.open(e.page)
-	token, err := connect(e.t, e.http).DevToken(e.t.Context(), user, 0)
+	token, err := reach(e.t, e.http).DevToken(e.t.Context(), user, 0)
 	require.NoError(e.t, err)
 	e.connect(page, token.Token)
 	page.until(user+"'s home is live", `document.querySelector("#state").value === "live" && document.querySelector("#bell")?.hidden === false`)
@@ -102,7 +102,7 @@ func notified(t *testing.T, user *client.Client, length int) {
 func TestThePageOfTheExamplesShowsALiveHome(t *testing.T) {
 	t.Parallel()
 	e := newExample(t)
-	ann, bob := signUp(t, connect(t, e.http), "ann"), signUp(t, connect(t, e.http), "bob")
+	ann, bob := signUp(t, reach(t, e.http), "ann"), signUp(t, reach(t, e.http), "bob")
 	require.NoError(t, bob.Follow(t.Context(), "ann"))
 	before, err := ann.CreatePost(t.Context(), client.PostInput{Text: "Before"})
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestThePageOfTheExamplesShowsALiveHome(t *testing.T) {
 func TestABellShowsWhoLikedAPost(t *testing.T) {
 	t.Parallel()
 	e := newExample(t)
-	ann, bob := signUp(t, connect(t, e.http), "ann"), signUp(t, connect(t, e.http), "bob")
+	ann, bob := signUp(t, reach(t, e.http), "ann"), signUp(t, reach(t, e.http), "bob")
 	_, err := bob.PutMe(t.Context(), client.ProfileInput{Name: "Bob " + hostile})
 	require.NoError(t, err)
 	require.NoError(t, bob.Follow(t.Context(), "ann"))
@@ -182,7 +182,7 @@ func TestABellThatScrollsShowsEachNotificationOnce(t *testing.T) {
 	t.Parallel()
 	const before, more = 25, 3 // at most 9 are unread, because the number does not change from 10 on
 	e := newExample(t)
-	ann, bob, cara := signUp(t, connect(t, e.http), "ann"), signUp(t, connect(t, e.http), "bob"), signUp(t, connect(t, e.http), "cara")
+	ann, bob, cara := signUp(t, reach(t, e.http), "ann"), signUp(t, reach(t, e.http), "bob"), signUp(t, reach(t, e.http), "cara")
 	posts := make([]client.Post, before+more)
 	for i := range posts {
 		var err error

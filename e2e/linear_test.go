@@ -375,7 +375,13 @@ func TestOneLostIdempotencyKeyIsFound(t *testing.T) {
 // connect returns a client that never repeats a call.
 func connect(t *testing.T, addr string) *client.Client {
 	t.Helper()
-	c, err := client.New("http://"+addr, client.WithAttempts(1))
+	return reach(t, addr, client.WithAttempts(1))
+}
+
+// reach returns a client that repeats a call to which a busy machine did not answer.
+func reach(t *testing.T, addr string, options ...client.Option) *client.Client {
+	t.Helper()
+	c, err := client.New("http://"+addr, options...)
 	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	return c

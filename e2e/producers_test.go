@@ -38,7 +38,7 @@ func buildExample(t *testing.T, name string) string {
 func TestProducersInGoAndPythonPostAndLike(t *testing.T) {
 	t.Parallel()
 	c := newClusterOf(t, []string{"api", "fanout", "likeagg"})
-	ann, bob := signUp(t, connect(t, c.http), "ann"), signUp(t, connect(t, c.http), "bob")
+	ann, bob := signUp(t, reach(t, c.http), "ann"), signUp(t, reach(t, c.http), "bob")
 	require.NoError(t, bob.Follow(t.Context(), "ann"))
 	var posts []string
 	produce := func(text string, command ...string) string {
@@ -121,7 +121,7 @@ func TestEventsReachTheirQueue(t *testing.T) {
 	queue := "e2e-events-" + strings.ToLower(rand.Text()[:10])
 	url := createQueue(t, queue)
 	c := newClusterOf(t, []string{"api", "fanout", "likeagg"}, "FANFARE_EVENTS_QUEUE="+queue, "FANFARE_NOTIFICATIONS=on")
-	ann, bob := signUp(t, connect(t, c.http), "ann"), signUp(t, connect(t, c.http), "bob")
+	ann, bob := signUp(t, reach(t, c.http), "ann"), signUp(t, reach(t, c.http), "bob")
 	got := map[string]messages.Event{}
 	arrives := func(kind string) {
 		t.Helper()

@@ -59,7 +59,7 @@ func TestTheReactExampleShowsALiveHomeAndABell(t *testing.T) {
 	folder, err := react()
 	require.NoError(t, err)
 	e := newExampleAt(t, "/", http.FileServer(http.Dir(folder)))
-	ann, bob := signUp(t, connect(t, e.http), "ann"), signUp(t, connect(t, e.http), "bob")
+	ann, bob := signUp(t, reach(t, e.http), "ann"), signUp(t, reach(t, e.http), "bob")
 	require.NoError(t, bob.Follow(t.Context(), "ann"))
 	notified(t, ann, 1) // of the follow, which is below the like's notification then
 	before, err := ann.CreatePost(t.Context(), client.PostInput{Text: "Before"})
