@@ -55,8 +55,8 @@ for daemon in api fanout likeagg; do
   daemons+=($!)
 done
 for admin in "${admins[@]}"; do
-  for try in $(seq 120); do # each attempt takes a second or less
-    "$BIN/fanfare" health --url "http://$admin/readyz" --timeout 1s >/dev/null 2>&1 && break
+  for try in $(seq 120); do # each attempt takes five seconds or less
+    "$BIN/fanfare" health --url "http://$admin/readyz" --timeout 5s >/dev/null 2>&1 && break
     [ "$try" != 120 ] || { say "no process is ready at $admin" >&2; exit 1; }
     foreground sleep 0.5
   done
