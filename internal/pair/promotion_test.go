@@ -104,7 +104,7 @@ func TestAnInterruptedPromotionEnds(t *testing.T) {
 				a.boot()
 				b.boot()
 				pass(5 * time.Second)
-				require.Contains(w, b.standby.Status().Reason, pair.ErrMustSeed.Error())
+				w.names(b.standby.Status, pair.ErrMustSeed.Error())
 				ends(w, a, b)
 				w.settle()
 				for _, m := range w.machines {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -310,6 +311,12 @@ func dump(t assert.TestingT, db *pebble.DB) map[string]string {
 func (w *world) until(holds func() bool) {
 	w.Helper()
 	require.True(w, w.within(2*time.Minute, holds), "the condition does not hold in two minutes")
+}
+
+// names waits until a machine shows a reason with a text: each try of a standby begins without a reason.
+func (w *world) names(status func() pair.Status, text string) {
+	w.Helper()
+	w.until(func() bool { return strings.Contains(status().Reason, text) })
 }
 
 // within waits for a condition. It reports whether the condition holds in time.
