@@ -421,12 +421,19 @@ func TestSecondProcessOnOneDirectoryIsRefused(t *testing.T) {
 
 func TestUnreachableDependencyIsNamed(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := daemon.Run(ctx, daemon.Options{
-		Config: settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
-		Roles:  daemon.Roles{API: true}, Log: zap.NewNop(),
-	})
+	core, logged := observer.New(zap.WarnLevel)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Options{
+			Config: settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
+			Roles:  daemon.Roles{API: true}, Log: zap.New(core),
+		})
+	}()
+	until(t, "the wait for the keys", func() bool { return logged.FilterMessage("waiting for a dependency").Len() > 0 })
+	cancel()
+	err := <-ended
 	if err == nil || !strings.HasPrefix(err.Error(), "keys cannot be used") {
 		t.Errorf("error is %v", err)
 	}
