@@ -95,7 +95,7 @@ func TestABalancerFindsTheMachineThatServes(t *testing.T) {
 	one, two := newPair(t)
 	for _, m := range []*machine{one, two} {
 		// The promise must last while the test asks all addresses, also on a busy machine.
-		m.env, m.lease = append(m.env, "FANFARE_METRICS_ADDR=127.0.0.1:0"), 2*time.Second
+		m.env, m.lease = append(m.env, "FANFARE_METRICS_ADDR=127.0.0.1:0"), 5*time.Second
 	}
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
