@@ -101,13 +101,13 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	}()
 	within := func(what string, done func() bool) {
 		t.Helper()
-		look, deadline := time.NewTicker(time.Millisecond), time.After(time.Minute)
+		look, deadline := time.NewTicker(time.Millisecond), time.After(5*time.Minute)
 		defer look.Stop()
 		for !done() {
 			select {
 			case <-look.C:
 			case <-deadline:
-				t.Fatalf("no %s within a minute", what)
+				t.Fatalf("no %s in time", what)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func floodByOneAuthor(t *testing.T, broker interface {
 	case seen := <-store.seen:
 		t.Logf("%d posts of the flood went first", seen-published)
 		assert.LessOrEqual(t, seen-published, int64(workers.maxInFlight()[queue.TopicPosts]+workers.posts))
-	case <-time.After(time.Minute):
-		t.Fatal("the post is not delivered within a minute")
+	case <-time.After(5 * time.Minute):
+		t.Fatal("the post is not delivered in time")
 	}
 }
