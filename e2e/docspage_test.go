@@ -22,7 +22,12 @@ import (
 
 // awaits waits until an expression is true.
 func awaits(expression string) chromedp.Action {
-	return chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(patience))
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		if err := chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(patience)).Do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", expression, err)
+		}
+		return nil
+	})
 }
 
 // shown waits until an element is visible or hidden.
