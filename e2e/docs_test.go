@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -61,7 +62,8 @@ func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	defer endTab()
 	b := &browser{}
 	chromedp.ListenTarget(tab, b.listen)
-	err := chromedp.Run(tab, network.Enable(), log.Enable(), runtime.Enable(), chromedp.Navigate(page))
+	// A page that has no focus receives no keys.
+	err := chromedp.Run(tab, network.Enable(), log.Enable(), runtime.Enable(), emulation.SetFocusEmulationEnabled(true), chromedp.Navigate(page))
 	require.NoErrorf(t, err, "open %s", page)
 	if err := chromedp.Run(tab, actions...); err != nil {
 		t.Fatalf("on %s: %v\nproblems: %s", page, err, strings.Join(b.problems, "\n"))
