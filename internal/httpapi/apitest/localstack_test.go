@@ -70,7 +70,7 @@ func TestContractOnLocalStack(t *testing.T) {
 			dev, err := auth.NewDev([]byte(cfg.DevSecret), time.Now)
 			require.NoError(t, err)
 			apitest.Exercise(t, apitest.Target{
-				URL: "http://" + at.HTTP, LikesByUser: index == "on", Reactions: index == "on", DevTokens: true,
+				URL: "http://" + at.HTTP, LikesByUser: index == "on", Reactions: index == "on", DevTokens: true, Late: true,
 				Service: func(t *testing.T, subject string, deletes bool) string {
 					t.Helper()
 					scopes := []string{auth.ActScope}
