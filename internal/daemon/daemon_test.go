@@ -424,13 +424,12 @@ func TestUnreachableDependencyIsNamed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	core, logged := observer.New(zap.WarnLevel)
+	options := daemon.Options{
+		Config: settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
+		Roles:  daemon.Roles{API: true}, Log: zap.New(core),
+	}
 	ended := make(chan error, 1)
-	go func() {
-		ended <- daemon.Run(ctx, daemon.Options{
-			Config: settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
-			Roles:  daemon.Roles{API: true}, Log: zap.New(core),
-		})
-	}()
+	go func() { ended <- daemon.Run(ctx, options) }()
 	until(t, "the wait for the keys", func() bool { return logged.FilterMessage("waiting for a dependency").Len() > 0 })
 	cancel()
 	err := <-ended
