@@ -33,15 +33,16 @@ type history struct {
 
 // call makes one call as a user. A call without an answer may take effect at any later time. So after
 // such a call, the caller waits until the server answers again.
-func (h *history) call(t *testing.T, as *client.Client, caller int, input any, do func() (output any, err error)) {
+func (h *history) call(t *testing.T, as *client.Client, caller int, input any, do func() (output any, err error)) (answered bool) {
 	t.Helper()
 	op := porcupine.Operation{ClientId: caller, Input: input, Call: int64(time.Since(h.began))}
 	output, err := do()
 	op.Output, op.Return = output, int64(time.Since(h.began))
 	if err != nil && !client.Unanswered(err) {
 		t.Errorf("%v: %v", input, err)
-		return
+		return true
 	}
+	answered = err == nil
 	if err != nil {
 		op.Output, op.Return = nil, math.MaxInt64
 	}
@@ -54,6 +55,7 @@ func (h *history) call(t *testing.T, as *client.Client, caller int, input any, d
 		<-poll.C
 		_, err = as.Me(t.Context())
 	}
+	return answered
 }
 
 // length is the number of calls.

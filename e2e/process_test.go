@@ -55,11 +55,14 @@ func build(m *testing.M) int {
 		command.Dir, command.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
 		command.Stdout, command.Stderr = os.Stderr, os.Stderr
 		err = command.Run()
-	} else {
-		err = os.Symlink(filepath.Join(built, "fanfare"), filepath.Join(dir, "fanfare"))
+	} else { // a copy, because another user may not enter the folder of the original
+		var command []byte
+		if command, err = os.ReadFile(filepath.Join(built, "fanfare")); err == nil {
+			err = os.WriteFile(filepath.Join(dir, "fanfare"), command, 0o755) //nolint:gosec // a program that each user may run
+		}
 	}
 	for _, daemon := range []string{"api", "fanout", "likeagg"} { // the image and the archives have the same commands
-		err = errors.Join(err, os.Symlink(filepath.Join(built, "fanfare"), filepath.Join(dir, daemon)))
+		err = errors.Join(err, os.Symlink(filepath.Join(dir, "fanfare"), filepath.Join(dir, daemon)))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "build the commands:", err)
