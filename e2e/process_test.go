@@ -50,7 +50,6 @@ func build(m *testing.M) int {
 	defer os.RemoveAll(dir)             //nolint:errcheck // a temporary directory that remains is harmless
 	built := os.Getenv("TEST_COMMANDS") // make has built the command there
 	if built == "" {
-		built = dir
 		command := exec.CommandContext(context.Background(), "go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags=-w", "-o", dir+"/", "./cmd/fanfare")
 		command.Dir, command.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
 		command.Stdout, command.Stderr = os.Stderr, os.Stderr
@@ -58,7 +57,7 @@ func build(m *testing.M) int {
 	} else { // a copy, because another user may not enter the folder of the original
 		var command []byte
 		if command, err = os.ReadFile(filepath.Join(built, "fanfare")); err == nil {
-			err = os.WriteFile(filepath.Join(dir, "fanfare"), command, 0o755) //nolint:gosec // a program that each user may run
+			err = os.WriteFile(filepath.Join(dir, "fanfare"), command, 0o755)
 		}
 	}
 	for _, daemon := range []string{"api", "fanout", "likeagg"} { // the image and the archives have the same commands
