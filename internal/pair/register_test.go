@@ -33,6 +33,13 @@ type bucket struct {
 	pending atomic.Int64 // the swaps that have their effect later
 }
 
+// empty takes the object away.
+func (b *bucket) empty() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.content, b.version = nil, 0
+}
+
 // way is how a machine reaches the bucket.
 type way struct {
 	away  bool

@@ -61,7 +61,7 @@ func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 			m.die(100)
 		}
 		role := a.loadRole()
-		w.bucket.content, w.bucket.version = nil, 0
+		w.bucket.empty()
 		require.ErrorIs(w, a.begins(), pair.ErrRegisterGone)
 		require.NoError(w, pair.Unpair(w.Context(), role, a.register()))
 		require.NoError(w, a.begins())

@@ -158,7 +158,7 @@ func TestARegisterAndAPrimaryThatAreGone(t *testing.T) {
 		w.mode(a, pair.ModePaired)
 		w.works()
 		a.die(100)
-		w.bucket.content, w.bucket.version = nil, 0
+		w.bucket.empty()
 		pass(20 * time.Second)
 		for _, acceptLoss := range []bool{false, true} {
 			require.ErrorIs(w, b.standby.Promote(w.Context(), acceptLoss), pair.ErrNoPrimary)
