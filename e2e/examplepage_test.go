@@ -193,7 +193,7 @@ func TestABellThatScrollsShowsEachNotificationOnce(t *testing.T) {
 		require.NoError(t, bob.Like(t.Context(), post.ID))
 	}
 	notified(t, ann, before)
-	// Workers tell likes side by side, so the list says which notifications are at its end.
+	// Workers tell likes side by side, so the list shows which notifications are at its end.
 	old, err := ann.Notifications(t.Context(), "", before)
 	require.NoError(t, err)
 	fromEnd := make([]string, before)

@@ -134,7 +134,7 @@ func refuseCopy(ctx context.Context, cfg config.Config, role *pair.Role) error {
 	dial := func(ctx context.Context) (net.Conn, error) { return keys.Dial(ctx, cfg.Peer) }
 	peer, err := pair.Ask(ctx, dial, pair.AskingHello(role, 0, ""))
 	if err != nil {
-		return nil // the machine may be gone, as the operator says
+		return nil // the machine may be gone
 	}
 	return role.CopyOf(peer)
 }

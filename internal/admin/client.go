@@ -48,7 +48,7 @@ func (c *Client) AwaitReady(ctx context.Context) error {
 		res, why := c.client.Do(req)
 		if why == nil {
 			text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the status is enough
-			_ = res.Body.Close()
+			_ = res.Body.Close()                                   // the status is enough
 			if res.StatusCode == http.StatusOK {
 				return nil
 			}

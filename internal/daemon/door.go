@@ -148,7 +148,7 @@ func (d *door) receive(ctx context.Context, s stranger, serve func(context.Conte
 // proved returns the connection of a machine that has shown the key and speaks. Without keys, which only a pair on loopback may leave out,
 // a machine that speaks is enough.
 func (d *door) proved(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // then the handshake fails
 	defer stop()
 	secured, err := d.keys.Accept(ctx, conn)
 	if err != nil {

@@ -82,7 +82,7 @@ func (s *street) strangers(n int, at func(int) string, beat time.Duration) {
 	const together = connsStrangers / 2
 	for i := range n {
 		s.crowd.Go(func() {
-			_ = backoff.Wait(s.over, beat*time.Duration(i/together)/time.Duration(n/together+1))
+			_ = backoff.Wait(s.over, beat*time.Duration(i/together)/time.Duration(n/together+1)) // the loop ends with the context
 			began := time.Now()
 			for again := 0; s.over.Err() == nil; again++ {
 				near, far := net.Pipe()
@@ -94,7 +94,7 @@ func (s *street) strangers(n int, at func(int) string, beat time.Duration) {
 				stop := context.AfterFunc(s.over, func() { near.Close() })
 				_, _ = io.Copy(io.Discard, near) // it ends when the test closes the connection
 				stop()
-				_ = backoff.Wait(s.over, beat-time.Since(began)%beat)
+				_ = backoff.Wait(s.over, beat-time.Since(began)%beat) // the loop ends with the context
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func (s *street) calls(at string, keys pair.Keys) time.Duration {
 				}
 			}
 		}
-		_ = near.Close()
+		_ = near.Close() // a pipe has no error
 		<-time.After(time.Second)
 	}
 	return time.Since(began)
@@ -222,7 +222,7 @@ func TestAnAddressThatFailsAgainAndAgainHasAPause(t *testing.T) {
 				gone := func() bool {
 					conn := s.connect(tt.at)
 					defer conn.Close()
-					_ = conn.SetReadDeadline(time.Now())
+					_ = conn.SetReadDeadline(time.Now()) // a pipe has deadlines
 					_, err := conn.Read(make([]byte, 1))
 					return err == io.EOF //nolint:errorlint // a pipe returns it as it is
 				}

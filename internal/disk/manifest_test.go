@@ -126,7 +126,7 @@ func TestAnAbsentStoreIsNoNewOne(t *testing.T) {
 	require.ErrorIs(t, err, disk.ErrDamaged)
 }
 
-// A changed number in the head of a record looks like the end of a log. After kill -9 nothing says how long the newest log
+// A changed number in the head of a record looks like the end of a log. After kill -9 nothing shows how long the newest log
 // is, but later records show that this is not its end.
 func TestAFalseEndOfALogIsNamed(t *testing.T) {
 	t.Parallel()

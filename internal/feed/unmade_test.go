@@ -160,7 +160,7 @@ func TestADeletionOfAnIDKeepsNoPostOfAnotherUserAway(t *testing.T) {
 		wantKind(t, w.DeletePost(t.Context(), "mallory", post), fault.Forbidden)
 
 		require.NoError(t, w.DeletePost(t.Context(), "ann", post))
-		_ = made(w, post)
+		_ = made(w, post) // only the effect matters
 		_, err = w.Post(t.Context(), post)
 		wantKind(t, err, fault.NotFound)
 		ann, err := w.User(t.Context(), "ann")

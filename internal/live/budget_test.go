@@ -29,7 +29,7 @@ func TestADebtOfLooksEndsSoonAfterTheLoad(t *testing.T) {
 						return
 					}
 					b.use(10 - unitsOfLook)
-					_ = backoff.Wait(ctx, leastGap)
+					_ = backoff.Wait(ctx, leastGap) // the loop ends with the context
 				}
 			})
 		}
@@ -69,7 +69,7 @@ func TestAnOpeningOfASeldomUserDoesNotWaitForUsersWhoReconnect(t *testing.T) {
 			all.Go(func() {
 				for ctx.Err() == nil {
 					if _, err := open(fmt.Sprint("user", i%40)); err != nil {
-						_ = backoff.Wait(ctx, time.Second)
+						_ = backoff.Wait(ctx, time.Second) // the loop ends with the context
 						continue
 					}
 					b.mu.Lock()

@@ -31,7 +31,7 @@ type stopping struct {
 }
 
 // stopDuring lets a standby with a register have a session with a primary that sends the messages first. While the standby brings
-// the next message to its disk, it stops in order, and the messages after that one arrive while it says goodbye.
+// the next message to its disk, it stops in order, and the messages after that one arrive while the standby sends its last message.
 func stopDuring(t *testing.T, mode string, first, rest []message) (*Standby, stream.Position) {
 	t.Helper()
 	s, all := openTestStandby(t, mode)
@@ -134,7 +134,7 @@ func wholeLog(n uint64) []stream.Frame {
 }
 
 // A standby that stops in order keeps a prefix of the stream of its primary, and confirms no other place, although messages arrive while
-// it says goodbye.
+// the standby sends its last message.
 func TestAStandbyThatStopsKeepsAPrefixOfTheStream(t *testing.T) {
 	t.Parallel()
 	for name, cuts := range map[string][]int{
