@@ -87,10 +87,11 @@ func takeLock(on vfs.FS, path string) (io.Closer, error) {
 	if on != vfs.Default {
 		return on.Lock(on.PathJoin(path, lockFile))
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, notWritable(path, err)
 	}
+	lock := fileLock{file}
 	// The lock belongs to the open file. So the lock also excludes a second instance in
 	// this process, and it always ends with the process.
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
@@ -102,6 +103,15 @@ func takeLock(on vfs.FS, path string) (io.Closer, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return lock, nil
+}
+
+// fileLock is an open file with a lock of flock(2).
+type fileLock struct{ *os.File }
+
+// Close ends the lock, and closes the file. A program that this process starts has the same open file until its exec, so
+// the lock would outlive a file that is only closed.
+func (l fileLock) Close() error {
+	return errors.Join(syscall.Flock(int(l.Fd()), syscall.LOCK_UN), l.File.Close())
 }
 
 // IsNew reports whether the stores of the directory may be created: no process has finished its start with them yet.
@@ -135,17 +145,18 @@ type State struct {
 // Look returns the state of the data directory at path, and changes nothing. It returns the
 // same errors as Open, except for a directory in use.
 func Look(path string) (State, error) {
-	lock, err := os.Open(filepath.Join(path, lockFile))
+	file, err := os.Open(filepath.Join(path, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{}, lookAbove(path)
 	}
 	if err != nil {
 		return State{}, notWritable(path, err)
 	}
+	lock := fileLock{file}
 	// A shared lock refuses only a start at the same moment.
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	state := State{Exists: true, InUse: errors.Is(err, syscall.EWOULDBLOCK)}
-	if err := lock.Close(); err != nil { // the close also ends the lock
+	if err := lock.Close(); err != nil {
 		return state, err
 	}
 	if err := syscall.Access(path, accessWrite); err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -46,6 +47,29 @@ func TestSecondOwnerIsRefusedUntilTheFirstLeaves(t *testing.T) {
 	path := t.TempDir()
 	dir := open(t, path)
 	refused(t, path, "in use")
+	require.NoError(t, dir.Close())
+	open(t, path)
+}
+
+// A program that this process starts has all open files of the process until its exec. A second descriptor of the lock's
+// open file stands for such a program.
+func TestTheLockEndsBesideAProgramThatStarts(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	dir := open(t, path)
+	var lock syscall.Stat_t
+	require.NoError(t, syscall.Stat(filepath.Join(path, "LOCK"), &lock))
+	inherited := -1
+	for fd := 0; inherited < 0; fd++ {
+		require.Less(t, fd, 1<<16, "no descriptor of the lock")
+		var of syscall.Stat_t
+		if syscall.Fstat(fd, &of) == nil && of.Dev == lock.Dev && of.Ino == lock.Ino {
+			var err error
+			inherited, err = syscall.Dup(fd)
+			require.NoError(t, err)
+		}
+	}
+	t.Cleanup(func() { _ = syscall.Close(inherited) })
 	require.NoError(t, dir.Close())
 	open(t, path)
 }
