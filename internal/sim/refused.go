@@ -28,11 +28,12 @@ func (w *World) refusesNobody(o Options) {
 			continue
 		}
 		for _, user := range append(slices.Clone(w.load.users), leaver, teller) {
+			client := user
 			if !slices.Contains(w.load.clients, user) {
-				continue
+				client = lifeClients()[0]
 			}
 			w.load.run(&operation{
-				name: "post once more", user: user,
+				name: "post once more", user: client,
 				do: func(ctx context.Context, s *domain) error {
 					_, err := s.CreatePost(ctx, user, feed.PostInput{Content: feed.Content{Text: "once more"}})
 					return err
@@ -44,7 +45,7 @@ func (w *World) refusesNobody(o Options) {
 					}
 				},
 			}, api)
-			for tries := 0; w.load.busy[user] != nil && tries < mostSteps; tries++ {
+			for tries := 0; w.load.busy[client] != nil && tries < mostSteps; tries++ {
 				w.step(func() bool { return false })
 				w.load.settled()
 			}

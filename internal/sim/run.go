@@ -131,10 +131,10 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	}
 	w.load = newWorkload(w)
 	w.lives = newLives(seed, shape, o)
-	if seed%8 == 7 {
+	if oneWriter(seed) {
 		w.authors = feed.NewAuthors()
 	}
-	w.slowed = w.lives.slow(seed, w.slowed)
+	w.slowed = w.lives.slow(w, w.slowed)
 	w.recorded = newHistories(w, o)
 	w.traced = specTraces{newLikeTraces(o), newHomeTraces(o)}
 	w.build(w.load)
@@ -484,7 +484,7 @@ func (w *World) service(p *Proc) *domain {
 		heads = headAge
 	}
 	served := newDomain(!p.silent, access.Config{
-		Clock: p.clock, Store: p.wakes.Store(p.Store()), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
+		Clock: p.clock, Store: p.wakes.Store(p.Store()), Local: oneWriter(w.seed), Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
 		Lifetimes: p.lifetimes, ActiveDays: w.activeDays(), LikeWindow: shared, Reactions: kinds(), Jitter: jitter(w.rng.Uint64()), RequestID: p.requestID, Log: zap.NewNop(),
 	}, feed.Config{
 		Authors: w.authors, RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard), UserUnits: w.shape.Units, Notices: w.notifies(p),

@@ -63,9 +63,13 @@ func (w *World) slow() string {
 }
 
 // slow returns the kind of call that a world with lives slows down. In some worlds this is the last
-// call of a removal for a bookmark, so that a new life may make the bookmark again meanwhile.
-func (l *lives) slow(seed uint64, kind string) string {
-	if l.on && seed%26 == 6 {
+// call of a removal for a bookmark, so that a new life may make the bookmark again meanwhile. With a memory of authors
+// it is the second read of a new post, so that a removal may begin and end after the post has read the profile.
+func (l *lives) slow(w *World, kind string) string {
+	switch {
+	case l.on && w.authors != nil:
+		return "api query post"
+	case l.on && w.seed%26 == 6:
 		return "fanout transact bookmark"
 	}
 	return kind

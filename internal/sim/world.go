@@ -53,8 +53,7 @@ type World struct {
 	audited *Proc
 	audits  audit.Config
 
-	// authors is the memory of all processes, nil in most worlds. With it the processes stand for the roles
-	// of one process on the embedded engine.
+	// authors is the memory of all processes, nil without oneWriter.
 	authors *feed.Authors
 
 	engine *engine    // under store and queues, nil for none
