@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -201,5 +202,36 @@ func TestNewPostsAreAnnounced(t *testing.T) {
 	ann.run(chromedp.Reload())
 	ann.until("it is read now", `document.querySelector(".notification") && !document.querySelector(".unread, .badge")`)
 	ann.isClean(u.http)
+	p.stop(t)
+}
+
+// TestTheBellKeepsNoOlderNumber opens the list of notifications while the page's first question for their number waits
+// for its answer, which is the number from before the list was marked as read.
+func TestTheBellKeepsNoOlderNumber(t *testing.T) {
+	t.Parallel()
+	p, u, _, grace := newTown(t)
+	me := u.as(t, "ann")
+	require.NoError(t, grace.Follow(t.Context(), "ann"))
+	await(t, "the follow is unread", func() bool {
+		page, err := me.Notifications(t.Context(), "", 10)
+		return err == nil && page.Unread != nil && *page.Unread == 1
+	})
+	drawn := make(chan struct{})
+	addr := u.through(t, nil, func(resp *http.Response) error {
+		if strings.HasSuffix(resp.Request.URL.Path, "/notifications/unread") {
+			<-drawn
+		}
+		return nil
+	})
+	ann := newWindow(t).open("http://"+addr).signIn("ann", "Ann")
+	ann.run(chromedp.Navigate("http://" + addr + "/notifications"))
+	ann.until("the list is there", `document.querySelector(".notification")`)
+	close(drawn)
+	ann.until("the number is answered", `performance.getEntriesByType("resource").some(e => e.name.includes("/unread?") && e.responseEnd > 0)`)
+	await(t, "the page has marked the list as read", func() bool {
+		page, err := me.Notifications(t.Context(), "", 10)
+		return err == nil && page.Unread != nil && *page.Unread == 0
+	})
+	ann.until("the bell is empty", `!document.querySelector("#bell .badge")`)
 	p.stop(t)
 }

@@ -104,7 +104,7 @@ function begin() {
   document.getElementById("write")?.addEventListener("input", e => { delete e.currentTarget.dataset.key; });
   setInterval(tick, 5000);
   if (page.draw === "home") return follow();
-  if (document.getElementById("bell")) call("GET", "/v1/me/notifications/unread?most=10").then(answer => bell(answer.unread), () => {});
+  if (document.getElementById("bell")) bell.asked = call("GET", "/v1/me/notifications/unread?most=10").then(answer => bell(answer.unread), () => {});
 }
 
 wire({ views, done });

@@ -98,9 +98,14 @@ function notification(n) {
 }
 
 // notifications returns the items of the bell's list. The reader sees the top of the first page, so its
-// items are read from then on. The bell may count notifications that the list hides, and these are read, too.
+// items are read from then on. The bell may count notifications that the list hides, and these are read, too. The page's
+// first question for the number is answered before, so no older number replaces the number after the mark.
 export function notifications(page) {
-  const first = page.unread !== undefined;
-  if (first && (page.unread > 0 || document.querySelector("#bell .badge"))) call("PUT", "/v1/me/notifications/read", { read_to: page.read_to }).then(answer => bell(answer.unread), () => {});
+  if (page.unread !== undefined) Promise.resolve(bell.asked).then(() => markRead(page));
   return page.items.map(notification).join("");
+}
+
+function markRead(page) {
+  if (page.unread === 0 && !document.querySelector("#bell .badge")) return;
+  call("PUT", "/v1/me/notifications/read", { read_to: page.read_to }).then(answer => bell(answer.unread), () => {});
 }
