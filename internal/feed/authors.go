@@ -24,7 +24,7 @@ const (
 type Authors struct {
 	mu    sync.Mutex
 	kept  *simplelru.LRU[string, knownAuthor]
-	lives *memory.Generations
+	lives memory.Generations
 	bytes int
 }
 
@@ -52,7 +52,7 @@ type authorRead struct {
 
 // NewAuthors returns an empty memory.
 func NewAuthors() *Authors {
-	a := &Authors{lives: memory.NewGenerations()}
+	a := &Authors{}
 	var err error
 	a.kept, err = simplelru.NewLRU(authorsBytes/authorBytes, func(author string, k knownAuthor) { a.bytes -= sizeOfAuthor(author, k) })
 	if err != nil {

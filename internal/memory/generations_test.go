@@ -8,7 +8,7 @@ import (
 
 func TestAForgetEndsTheGenerationOfItsKey(t *testing.T) {
 	t.Parallel()
-	g := NewGenerations()
+	g := new(Generations)
 	ann := g.Of("ann")
 	assert.NotZero(t, ann, "a read without a generation is never kept")
 	assert.Equal(t, ann, g.Of("ann"))
