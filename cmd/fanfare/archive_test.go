@@ -124,10 +124,12 @@ func TestADrawnSecondIsRestoredAndAudited(t *testing.T) {
 	t.Parallel()
 	address := "file://" + t.TempDir()
 	data := filepath.Join(t.TempDir(), "data")
-	p := upWith(t, []string{"FANFARE_ARCHIVE=" + address}, data)
-	ann := p.as(t, "ann")
-	_, err := ann.PutMe(t.Context(), client.ProfileInput{Name: "Ann"})
+	p := upWith(t, nil, data)
+	_, err := p.as(t, "ann").PutMe(t.Context(), client.ProfileInput{Name: "Ann"})
 	require.NoError(t, err)
+	require.Zero(t, p.stop(t, os.Interrupt)) // before the archive begins, so that each second of the archive has an item
+	p = upWith(t, []string{"FANFARE_ARCHIVE=" + address}, data)
+	ann := p.as(t, "ann")
 	list := func() (ranges int) {
 		var all struct{ Lines []archive.Line }
 		code, out, errs := result(t, nil, "fanfare", "archive", "ls", "--json", "--from", address)
