@@ -364,7 +364,7 @@ func TestAnEndlessAnswerIsRefused(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	c, err := New(server.URL)
+	c, err := New(server.URL, WithAttempts(1))
 	require.NoError(t, err)
 	defer c.CloseIdleConnections()
 	_, err = c.User(t.Context(), "u")
