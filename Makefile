@@ -132,7 +132,7 @@ test: test-tools
 
 # A storm takes five times as long with the race detector, and a few seeds show a race. So the first run of test-all draws
 # a fifth of the seeds, with the detector, and the second run draws all of them without it.
-STORMS = $(shell git grep -lE 'internal/(stormtest|planttest)"' -- 'internal/*_test.go' | xargs -n1 dirname | sort -u | sed 's,^,./,')
+STORMS = $(shell git grep -lE 'internal/(stormtest|planttest)"' -- 'internal/*_test.go' 'client/*_test.go' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 test-all: test-all-tools
 	$(OFFLINE) TEST_WHOLE=1 $(EACH_TEST) $(AT_ONCE) -race -short -tags $(TAGS),slow $(FAST) -timeout 40m ./...
 	$(OFFLINE) TEST_WHOLE=1 scripts/with-emulators.sh scripts/with-times.sh scripts/go-test.sh $(AT_ONCE) -short -tags $(TAGS) $(FAST) -timeout 40m $(STORMS)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"fanfare/client"
+	"fanfare/internal/oracle"
 )
 
 func write(w http.ResponseWriter, status int, body any) {
@@ -46,10 +47,21 @@ func problem(status int, fields ...string) client.Problem {
 
 func fail(status int, fields ...string) (int, any) { return status, problem(status, fields...) }
 
-func failBlocked() (int, any) {
-	p := problem(http.StatusForbidden)
-	p.Type = "blocked"
-	return http.StatusForbidden, p
+// answer returns an answer without a body, or the problem of a refusal.
+func answer(refusal oracle.Refusal, status int) (int, any) {
+	switch refusal {
+	case oracle.Invalid:
+		return fail(http.StatusUnprocessableEntity, "id")
+	case oracle.NotFound:
+		return fail(http.StatusNotFound)
+	case oracle.Forbidden:
+		return fail(http.StatusForbidden)
+	case oracle.Blocked:
+		p := problem(http.StatusForbidden)
+		p.Type = "blocked"
+		return http.StatusForbidden, p
+	}
+	return status, nil
 }
 
 type listed[T any] struct {

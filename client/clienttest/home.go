@@ -1,7 +1,6 @@
 package clienttest
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,18 +12,9 @@ import (
 func (s *Server) home(user string, r *http.Request) (int, any) {
 	delete(s.away, user)
 	var items []client.HomeItem
-	add := func(author string) {
-		for _, postID := range s.byUser[author] {
-			items = append(items, s.item(user, postID))
-		}
+	for _, post := range s.feed.Home(user) {
+		items = append(items, s.item(user, post))
 	}
-	add(user)
-	for author := range s.follows[user] {
-		if _, muted := s.mutes[user][author]; !muted {
-			add(author)
-		}
-	}
-	slices.SortFunc(items, func(a, b client.HomeItem) int { return cmp.Compare(b.Post.ID, a.Post.ID) })
 	if s.AlterHome != nil {
 		items = s.AlterHome(user, items)
 	}

@@ -13,18 +13,17 @@ import (
 
 // notificationsOf returns the likes of user's posts and the follows of user, the newest first.
 func (s *Server) notificationsOf(user string, views bool) (all []client.Notification) {
-	add := func(kind, target string, acts map[string]client.Reactor) {
+	add := func(kind, target string, acts []client.Reactor) {
 		n := client.Notification{ID: kind + ":" + target, Kind: kind, Target: target, Actors: []client.Actor{}}
 		others := int64(0)
-		for actor, act := range acts {
-			if actor == user {
+		for _, act := range acts {
+			if act.UserID == user {
 				continue
 			}
 			others++
-			if _, muted := s.mutes[user][actor]; muted || s.blocked(user, actor) {
-				continue
+			if !s.feed.Mutes.Has(user, act.UserID) && s.feed.Blocked(user, act.UserID) == 0 {
+				n.Actors = append(n.Actors, client.Actor{UserID: act.UserID, Reaction: act.Kind, At: act.At, User: s.viewIf(views, user, act.UserID)})
 			}
-			n.Actors = append(n.Actors, client.Actor{UserID: actor, Reaction: act.Kind, At: act.At, User: s.viewIf(views, user, actor)})
 		}
 		if len(n.Actors) == 0 {
 			return
@@ -38,12 +37,12 @@ func (s *Server) notificationsOf(user string, views bool) (all []client.Notifica
 		}
 		all = append(all, n)
 	}
-	for _, post := range s.byUser[user] {
-		add("like", post, s.likes[post])
+	for _, post := range s.feed.PostsOf(user) {
+		add("like", post, s.feed.Reactors(post, ""))
 	}
-	follows := map[string]client.Reactor{}
-	for follower, at := range s.followersOf(user) {
-		follows[follower] = client.Reactor{UserID: follower, At: at}
+	var follows []client.Reactor
+	for _, follow := range s.feed.Follows.To(user) {
+		follows = append(follows, client.Reactor{UserID: follow.UserID, At: follow.Since})
 	}
 	add("follow", "", follows)
 	slices.SortFunc(all, func(a, b client.Notification) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,8 +37,7 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand never fails
 	}
 	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC(), Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, ExpiresAt: in.ExpiresAt.UTC().Truncate(time.Second)}
-	s.posts[post.ID] = post
-	s.byUser[user] = append(s.byUser[user], post.ID)
+	s.feed.Posts[post.ID] = post
 	s.keys[key] = keyed{in, post}
 	s.deliver(post)
 	return http.StatusCreated, post
@@ -47,9 +45,9 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 
 // endPosts removes the posts that have ended.
 func (s *Server) endPosts() {
-	for _, post := range s.posts {
+	for id, post := range s.feed.Posts {
 		if !post.ExpiresAt.IsZero() && !post.ExpiresAt.After(time.Now()) {
-			s.remove(post)
+			s.feed.Drop(id)
 		}
 	}
 }
@@ -58,17 +56,17 @@ func (s *Server) post(viewer string, r *http.Request) (int, any) {
 	if expand(r) {
 		return http.StatusOK, client.PostView{HomeItem: s.item(viewer, r.PathValue("id"))}
 	}
-	return http.StatusOK, s.posts[r.PathValue("id")]
+	return http.StatusOK, s.feed.Posts[r.PathValue("id")]
 }
 
 func (s *Server) editPost(user string, r *http.Request) (int, any) {
-	post := s.posts[r.PathValue("id")]
+	post := s.feed.Posts[r.PathValue("id")]
 	var in client.PostEdit
-	switch err := decode(r, &in); {
-	case err != nil || in.Text != nil && badText(*in.Text, 1, 5000):
+	if err := decode(r, &in); err != nil || in.Text != nil && badText(*in.Text, 1, 5000) {
 		return fail(http.StatusUnprocessableEntity, "text")
-	case post.AuthorID != user:
-		return fail(http.StatusForbidden)
+	}
+	if refusal := s.feed.ByAuthor(user, post.ID); refusal != 0 {
+		return answer(refusal, 0)
 	}
 	if in.Text != nil {
 		post.Text = *in.Text
@@ -78,22 +76,16 @@ func (s *Server) editPost(user string, r *http.Request) (int, any) {
 	}
 	post.Data = changed(post.Data, in.Data)
 	post.EditedAt = time.Now().UTC()
-	s.posts[post.ID] = post
+	s.feed.Posts[post.ID] = post
 	return http.StatusOK, post
 }
 
 func (s *Server) deletePost(user string, r *http.Request) (int, any) {
-	post := s.posts[r.PathValue("id")]
-	if post.AuthorID != user {
-		return fail(http.StatusForbidden)
+	refusal := s.feed.ByAuthor(user, r.PathValue("id"))
+	if refusal == 0 {
+		s.feed.Drop(r.PathValue("id"))
 	}
-	s.remove(post)
-	return http.StatusNoContent, nil
-}
-
-func (s *Server) remove(post client.Post) {
-	delete(s.posts, post.ID)
-	s.byUser[post.AuthorID] = slices.DeleteFunc(s.byUser[post.AuthorID], func(p string) bool { return p == post.ID })
+	return answer(refusal, http.StatusNoContent)
 }
 
 // takenDown is a post that a service deleted.
@@ -114,7 +106,7 @@ func (s *Server) takeDown(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	post, there := s.posts[id]
+	post, there := s.feed.Posts[id]
 	before, again := s.taken[id]
 	switch {
 	case !authed:
@@ -131,7 +123,7 @@ func (s *Server) takeDown(w http.ResponseWriter, r *http.Request) {
 	case !there:
 		write(w, http.StatusNotFound, problem(http.StatusNotFound))
 	default:
-		s.remove(post)
+		s.feed.Drop(id)
 		s.taken[id] = takenDown{post, client.TakenDown{Reason: in.Reason, By: service, At: time.Now().UTC()}}
 		write(w, http.StatusOK, s.taken[id].down)
 	}
@@ -140,8 +132,8 @@ func (s *Server) takeDown(w http.ResponseWriter, r *http.Request) {
 func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
 	var posts []client.Post
 	var views []client.PostView
-	for _, post := range slices.Backward(s.byUser[r.PathValue("id")]) {
-		posts, views = append(posts, s.posts[post]), append(views, client.PostView{HomeItem: s.item(viewer, post)})
+	for _, post := range s.feed.PostsOf(r.PathValue("id")) {
+		posts, views = append(posts, s.feed.Posts[post]), append(views, client.PostView{HomeItem: s.item(viewer, post)})
 	}
 	if expand(r) {
 		return page(r, views, func(v client.PostView) string { return v.Post.ID })
@@ -152,9 +144,9 @@ func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
 // deliver records the delivery of a new post.
 func (s *Server) deliver(post client.Post) {
 	planned, skipped, none := int64(1), int64(0), int64(0)
-	for follower := range s.followersOf(post.AuthorID) {
+	for _, follow := range s.feed.Follows.To(post.AuthorID) {
 		planned++
-		if s.away[follower] {
+		if s.away[follow.UserID] {
 			skipped++
 		}
 	}
@@ -165,7 +157,7 @@ func (s *Server) deliver(post client.Post) {
 }
 
 func (s *Server) delivery(user string, r *http.Request) (int, any) {
-	post, there := s.posts[r.PathValue("id")]
+	post, there := s.feed.Posts[r.PathValue("id")]
 	taken := s.taken[r.PathValue("id")]
 	if !there {
 		post = taken.post

@@ -18,6 +18,7 @@ import (
 
 	"fanfare/client"
 	"fanfare/internal/id"
+	"fanfare/internal/oracle"
 )
 
 // Server serves the contract. Set the hooks before the first request. The server calls the hooks while it
@@ -38,33 +39,20 @@ type Server struct {
 	mux *http.ServeMux
 	ids *id.Generator
 
-	mu      sync.Mutex
-	users   map[string]client.User
-	follows map[string]map[string]time.Time // by follower, then author
-	mutes   map[string]map[string]time.Time // by the user who mutes
-	blocks  map[string]map[string]time.Time // by the user who blocks
-	// bookmarks has the bookmarks of each user, oldest first.
-	bookmarks map[string][]client.Bookmark
-	markers   map[string]map[string]client.Marker // by user and name
-	posts     map[string]client.Post
-	taken     map[string]takenDown                 // by post
-	byUser    map[string][]string                  // post ids, ascending
-	likes     map[string]map[string]client.Reactor // by post and user
-	keys      map[[2]string]keyed
-	read      map[string]time.Time // the time up to which a user has read the notifications
-	left      map[string]bool      // readers who were away once
-	away      map[string]bool
-	made      map[string]client.Delivery // by post
+	mu    sync.Mutex
+	feed  *oracle.Feed
+	taken map[string]takenDown // by post
+	keys  map[[2]string]keyed
+	read  map[string]time.Time // the time up to which a user has read the notifications
+	left  map[string]bool      // readers who were away once
+	away  map[string]bool
+	made  map[string]client.Delivery // by post
 }
 
 // New returns an empty service.
 func New() *Server {
 	s := &Server{
-		mux: http.NewServeMux(), ids: id.NewGenerator(time.Now),
-		users: map[string]client.User{}, follows: map[string]map[string]time.Time{}, mutes: map[string]map[string]time.Time{},
-		blocks: map[string]map[string]time.Time{}, bookmarks: map[string][]client.Bookmark{}, markers: map[string]map[string]client.Marker{},
-		posts: map[string]client.Post{}, taken: map[string]takenDown{}, byUser: map[string][]string{},
-		likes: map[string]map[string]client.Reactor{}, keys: map[[2]string]keyed{},
+		mux: http.NewServeMux(), ids: id.NewGenerator(time.Now), feed: oracle.New(), taken: map[string]takenDown{}, keys: map[[2]string]keyed{},
 		read: map[string]time.Time{}, left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
 	}
 	for pattern, answer := range map[string]func(string, *http.Request) (int, any){
@@ -72,20 +60,20 @@ func New() *Server {
 		"PUT /v1/me":                               s.putMe,
 		"DELETE /v1/me":                            s.deleteMe,
 		"GET /v1/users/{id}":                       s.user,
-		"GET /v1/users/{id}/followers":             s.followers,
-		"GET /v1/users/{id}/following":             s.following,
-		"GET /v1/users/{id}/friends":               s.friends,
+		"GET /v1/users/{id}/followers":             s.edges(s.feed.Follows.To),
+		"GET /v1/users/{id}/following":             s.edges(s.feed.Follows.From),
+		"GET /v1/users/{id}/friends":               s.edges(s.feed.Friends),
 		"GET /v1/users/{id}/relationships/{other}": s.relationship,
-		"PUT /v1/me/following/{id}":                s.follow,
-		"DELETE /v1/me/following/{id}":             s.unfollow,
-		"PUT /v1/me/mutes/{id}":                    s.hide(s.mutes, func(string, string) {}),
-		"DELETE /v1/me/mutes/{id}":                 s.show(s.mutes),
-		"GET /v1/me/mutes":                         s.hidden(s.mutes),
-		"PUT /v1/me/blocks/{id}":                   s.hide(s.blocks, s.endFollows),
-		"DELETE /v1/me/blocks/{id}":                s.show(s.blocks),
-		"GET /v1/me/blocks":                        s.hidden(s.blocks),
-		"PUT /v1/me/bookmarks/{post}":              s.bookmark,
-		"DELETE /v1/me/bookmarks/{post}":           s.unbookmark,
+		"PUT /v1/me/following/{id}":                s.act(s.feed.Follow),
+		"DELETE /v1/me/following/{id}":             s.act(s.feed.Follows.End),
+		"PUT /v1/me/mutes/{id}":                    s.act(s.feed.Mutes.Put),
+		"DELETE /v1/me/mutes/{id}":                 s.act(s.feed.Mutes.End),
+		"GET /v1/me/mutes":                         s.edges(s.feed.Mutes.From),
+		"PUT /v1/me/blocks/{id}":                   s.act(s.feed.Block),
+		"DELETE /v1/me/blocks/{id}":                s.act(s.feed.Blocks.End),
+		"GET /v1/me/blocks":                        s.edges(s.feed.Blocks.From),
+		"PUT /v1/me/bookmarks/{post}":              s.act(s.feed.Bookmark),
+		"DELETE /v1/me/bookmarks/{post}":           s.act(s.feed.Bookmarks.End),
 		"GET /v1/me/bookmarks/{post}":              s.bookmarkOf,
 		"GET /v1/me/bookmarks":                     s.listBookmarks,
 		"PUT /v1/me/markers/{name}":                s.putMarker,
@@ -97,13 +85,13 @@ func New() *Server {
 		"PATCH /v1/posts/{id}":                     s.editPost,
 		"DELETE /v1/posts/{id}":                    s.deletePost,
 		"GET /v1/users/{id}/posts":                 s.postsByUser,
-		"PUT /v1/posts/{id}/like":                  s.like,
-		"DELETE /v1/posts/{id}/like":               s.unlike,
+		"PUT /v1/posts/{id}/like":                  s.react,
+		"DELETE /v1/posts/{id}/like":               s.unreact,
 		"GET /v1/posts/{id}/likes":                 s.likers,
 		"GET /v1/posts/{id}/likes/count":           s.likeCount,
 		"GET /v1/posts/{id}/likes/{user}":          s.likeOf,
 		"PUT /v1/posts/{id}/reactions/{kind}":      s.react,
-		"DELETE /v1/posts/{id}/reactions/{kind}":   s.unlike,
+		"DELETE /v1/posts/{id}/reactions/{kind}":   s.unreact,
 		"GET /v1/posts/{id}/reactions":             s.reactions,
 		"GET /v1/posts/{id}/reactions/count":       s.reactionCount,
 		"GET /v1/posts/{id}/reactions/by/{user}":   s.reactionOf,

@@ -1,26 +1,18 @@
 package clienttest
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
 
 	"fanfare/client"
+	"fanfare/internal/oracle"
 )
 
 func (s *Server) readUser(user string) client.User {
-	u := s.users[user]
-	u.Counts.Following = int64(len(s.follows[user]))
-	for _, authors := range s.follows {
-		if _, ok := authors[user]; ok {
-			u.Counts.Followers++
-		}
-	}
-	for _, post := range s.byUser[user] {
-		if s.posts[post].ExpiresAt.IsZero() {
-			u.Counts.Posts++
-		}
-	}
+	u := s.feed.Users[user]
+	u.Counts = s.feed.Counts(user)
 	if s.AlterUser != nil {
 		u = s.AlterUser(u)
 	}
@@ -28,7 +20,7 @@ func (s *Server) readUser(user string) client.User {
 }
 
 func (s *Server) me(user string, _ *http.Request) (int, any) {
-	if _, ok := s.users[user]; !ok {
+	if _, ok := s.feed.Users[user]; !ok {
 		return fail(http.StatusConflict)
 	}
 	return http.StatusOK, s.readUser(user)
@@ -39,33 +31,18 @@ func (s *Server) putMe(user string, r *http.Request) (int, any) {
 	if err := decode(r, &in); err != nil || badText(in.Name, 1, 100) {
 		return fail(http.StatusUnprocessableEntity, "name")
 	}
-	u, ok := s.users[user]
+	u, ok := s.feed.Users[user]
 	if !ok {
 		u = client.User{ID: user, CreatedAt: time.Now().UTC()}
 	}
 	u.Name, u.Bio, u.ImageURL = in.Name, in.Bio, in.ImageURL
 	u.Data = changed(u.Data, in.Data)
-	s.users[user] = u
+	s.feed.Users[user] = u
 	return http.StatusOK, s.readUser(user)
 }
 
 func (s *Server) deleteMe(user string, _ *http.Request) (int, any) {
-	for _, post := range s.byUser[user] {
-		delete(s.posts, post)
-	}
-	delete(s.users, user)
-	delete(s.byUser, user)
-	delete(s.follows, user)
-	delete(s.mutes, user)
-	delete(s.blocks, user)
-	delete(s.bookmarks, user)
-	delete(s.markers, user)
-	for _, authors := range s.follows { // mutes and blocks of the user stay
-		delete(authors, user)
-	}
-	for _, likers := range s.likes {
-		delete(likers, user)
-	}
+	s.feed.Remove(user)
 	return http.StatusAccepted, nil
 }
 
@@ -81,19 +58,40 @@ func (s *Server) user(viewer string, r *http.Request) (int, any) {
 // known refuses a write by a user without a profile, and a path with an unknown user or
 // post; its status is 0 for any other request.
 func (s *Server) known(user string, r *http.Request) (int, any) {
-	if _, ok := s.users[user]; !ok && r.Method != http.MethodGet && r.URL.Path != "/v1/me" {
+	if _, ok := s.feed.Users[user]; !ok && r.Method != http.MethodGet && r.URL.Path != "/v1/me" {
 		return fail(http.StatusConflict)
 	}
 	for _, name := range []string{"id", "other"} {
 		named := r.PathValue(name)
-		_, isUser := s.users[named]
-		_, muted := s.mutes[user][named] // a mute or a block of a removed user stays
-		_, blocked := s.blocks[user][named]
+		_, isUser := s.feed.Users[named]
+		hidden := s.feed.Mutes.Has(user, named) || s.feed.Blocks.Has(user, named) // which stays if the named user is removed
 		_, taken := s.taken[named]
 		taken = taken && strings.HasSuffix(r.URL.Path, "/delivery")
-		if _, isPost := s.posts[named]; named != "" && !taken && !isUser && !isPost && !muted && !blocked {
+		if named != "" && !taken && !isUser && !hidden && s.feed.Living(named) != 0 {
 			return fail(http.StatusNotFound)
 		}
 	}
 	return 0, nil
+}
+
+// edges lists edges of the user in the path, or else of the caller.
+func (s *Server) edges(of func(user string) []client.Edge) func(string, *http.Request) (int, any) {
+	return func(viewer string, r *http.Request) (int, any) {
+		all := of(cmp.Or(r.PathValue("id"), viewer))
+		for i := range all {
+			all[i].User = s.viewIf(expand(r), viewer, all[i].UserID)
+		}
+		return page(r, all, func(e client.Edge) string { return e.UserID })
+	}
+}
+
+// act makes or ends an edge from the caller to the user or the post in the path.
+func (s *Server) act(act func(user, other string, at time.Time) oracle.Refusal) func(string, *http.Request) (int, any) {
+	return func(user string, r *http.Request) (int, any) {
+		return answer(act(user, cmp.Or(r.PathValue("id"), r.PathValue("post")), time.Now().UTC()), http.StatusNoContent)
+	}
+}
+
+func (s *Server) relationship(_ string, r *http.Request) (int, any) {
+	return http.StatusOK, s.feed.Relationship(r.PathValue("id"), r.PathValue("other"))
 }

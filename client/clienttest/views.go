@@ -20,22 +20,20 @@ type profile struct {
 
 // item returns a post as viewer's home shows it.
 func (s *Server) item(viewer, post string) client.HomeItem {
-	u := s.users[s.posts[post].AuthorID]
-	own := s.likes[post][viewer].Kind
+	u := s.feed.Users[s.feed.Posts[post].AuthorID]
+	own := s.feed.Reactions[post][viewer].Kind
 	item := client.HomeItem{
-		Post: s.posts[post], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL}, LikeCount: s.count(post), Liked: own == kindLike,
+		Post: s.feed.Posts[post], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL}, LikeCount: s.count(post), Liked: own == kindLike,
 	}
 	if len(s.Reactions) > 0 {
-		item.Reactions, item.Reaction = s.counts(post), own
+		item.Reactions, item.Reaction = s.feed.ReactionCounts(post), own
 	}
 	return item
 }
 
 func (s *Server) userView(viewer, user string) client.UserView {
-	u := s.users[user]
-	_, following := s.follows[viewer][user]
-	_, followedBy := s.follows[user][viewer]
-	return client.UserView{ID: user, Name: u.Name, ImageURL: u.ImageURL, Following: following, FollowedBy: followedBy}
+	u := s.feed.Users[user]
+	return client.UserView{ID: user, Name: u.Name, ImageURL: u.ImageURL, Following: s.feed.Follows.Has(viewer, user), FollowedBy: s.feed.Follows.Has(user, viewer)}
 }
 
 // viewIf returns the view of a user if wanted, else nil.
@@ -48,12 +46,12 @@ func (s *Server) viewIf(wanted bool, viewer, user string) *client.UserView {
 }
 
 func (s *Server) usersByID(viewer string, r *http.Request) (int, any) {
-	return found(r, func(id string) (client.UserView, bool) { _, ok := s.users[id]; return s.userView(viewer, id), ok })
+	return found(r, func(id string) (client.UserView, bool) { _, ok := s.feed.Users[id]; return s.userView(viewer, id), ok })
 }
 
 func (s *Server) postsByID(viewer string, r *http.Request) (int, any) {
 	return found(r, func(id string) (client.PostView, bool) {
-		if _, ok := s.posts[id]; !ok {
+		if _, ok := s.feed.Posts[id]; !ok {
 			return client.PostView{}, false
 		}
 		return client.PostView{HomeItem: s.item(viewer, id)}, true

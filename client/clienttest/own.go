@@ -1,7 +1,6 @@
 package clienttest
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"time"
@@ -9,6 +8,27 @@ import (
 	"fanfare/client"
 	"fanfare/internal/id"
 )
+
+func (s *Server) bookmarkOf(user string, r *http.Request) (int, any) {
+	for _, b := range s.feed.BookmarksOf(user) {
+		if b.PostID == r.PathValue("post") {
+			return http.StatusOK, b
+		}
+	}
+	return fail(http.StatusNotFound)
+}
+
+func (s *Server) listBookmarks(user string, r *http.Request) (int, any) {
+	shown := s.feed.BookmarksOf(user)
+	if !expand(r) {
+		return page(r, shown, func(b client.Bookmark) string { return b.PostID })
+	}
+	views := make([]client.PostView, len(shown))
+	for i, b := range shown {
+		views[i] = client.PostView{HomeItem: s.item(user, b.PostID), BookmarkedAt: b.BookmarkedAt}
+	}
+	return page(r, views, func(v client.PostView) string { return v.Post.ID })
+}
 
 func (s *Server) putMarker(user string, r *http.Request) (int, any) {
 	name := r.PathValue("name")
@@ -25,17 +45,11 @@ func (s *Server) putMarker(user string, r *http.Request) (int, any) {
 	case err != nil, in.Position == "", len(in.Position) > 128, slices.ContainsFunc([]byte(in.Position), func(c byte) bool { return c < '!' || c > '~' }):
 		return fail(http.StatusUnprocessableEntity, "position")
 	}
-	if s.markers[user] == nil {
-		s.markers[user] = map[string]client.Marker{}
-	}
-	if in.Position > s.markers[user][name].Position {
-		s.markers[user][name] = client.Marker{Name: name, Position: in.Position, UpdatedAt: time.Now().UTC()}
-	}
-	return http.StatusOK, s.markers[user][name]
+	return http.StatusOK, s.feed.Mark(user, name, in.Position, time.Now().UTC())
 }
 
 func (s *Server) marker(user string, r *http.Request) (int, any) {
-	m, ok := s.markers[user][r.PathValue("name")]
+	m, ok := s.feed.Markers[user][r.PathValue("name")]
 	if !ok {
 		return fail(http.StatusNotFound)
 	}
@@ -43,15 +57,10 @@ func (s *Server) marker(user string, r *http.Request) (int, any) {
 }
 
 func (s *Server) deleteMarker(user string, r *http.Request) (int, any) {
-	delete(s.markers[user], r.PathValue("name"))
+	delete(s.feed.Markers[user], r.PathValue("name"))
 	return http.StatusNoContent, nil
 }
 
 func (s *Server) listMarkers(user string, r *http.Request) (int, any) {
-	all := make([]client.Marker, 0, len(s.markers[user]))
-	for _, m := range s.markers[user] {
-		all = append(all, m)
-	}
-	slices.SortFunc(all, func(a, b client.Marker) int { return cmp.Compare(a.Name, b.Name) })
-	return page(r, all, func(m client.Marker) string { return m.Name })
+	return page(r, s.feed.MarkersOf(user), func(m client.Marker) string { return m.Name })
 }
