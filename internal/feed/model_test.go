@@ -1,12 +1,10 @@
 package feed_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"testing"
 	"time"
 
@@ -16,12 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"fanfare/client"
 	"fanfare/internal/fanout"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
+	"fanfare/internal/oracle"
 	"fanfare/internal/page"
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
@@ -29,26 +29,18 @@ import (
 	"fanfare/messages"
 )
 
-// model is the reference model of the feed. It keeps its state in the simplest way.
+// model compares the product with the oracle, and adds comments and the TTL of homes.
 type model struct {
+	*oracle.Feed
 	w *world
 	// stale means that eventually consistent reads may return old data.
 	stale    bool
 	users    []string
-	posts    []*modelPost
-	follows  map[[2]string]time.Time
-	mutes    map[[2]string]time.Time
-	blocks   map[[2]string]time.Time
-	likes    map[[2]string]time.Time
+	made     []*feed.Post // all posts ever made, in order
 	comments []*modelComment
 	pending  []messages.Event
 	// worker is the product's own fan-out worker.
 	worker *fanout.Worker
-}
-
-type modelPost struct {
-	feed.Post
-	deleted bool
 }
 
 type modelComment struct {
@@ -59,7 +51,7 @@ type modelComment struct {
 // newModel returns a model whose users exist from the start.
 func newModel(w *world, stale bool) *model {
 	m := &model{
-		w: w, stale: stale, users: numbered(5, "user"), follows: map[[2]string]time.Time{}, mutes: map[[2]string]time.Time{}, blocks: map[[2]string]time.Time{}, likes: map[[2]string]time.Time{},
+		Feed: oracle.New(), w: w, stale: stale, users: numbered(5, "user"),
 		worker: fanout.New(fanout.Config{
 			Store: w.store, Posts: w.Service, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, Lifetimes: lifetime.Fixed(timelineTTL),
 		}),
@@ -73,98 +65,76 @@ func (m *model) user(t *rapid.T, label string) string {
 }
 
 // anyPost draws a post, sometimes a deleted post. If no post exists yet, anyPost makes a post.
-func (m *model) anyPost(t *rapid.T) *modelPost {
-	if len(m.posts) == 0 {
+func (m *model) anyPost(t *rapid.T) *feed.Post {
+	if len(m.made) == 0 {
 		m.create(t)
 	}
-	return rapid.SampledFrom(m.posts).Draw(t, "post")
+	return rapid.SampledFrom(m.made).Draw(t, "post")
 }
 
 func (m *model) create(t *rapid.T) {
 	m.w.clock.add(time.Duration(rapid.IntRange(1, 2000).Draw(t, "ms")) * time.Millisecond)
 	author := m.user(t, "author")
-	p, err := m.w.CreatePost(m.w.t.Context(), author, feed.PostInput{Content: feed.Content{Text: fmt.Sprintf("%s %d", author, len(m.posts))}})
+	p, err := m.w.CreatePost(m.w.t.Context(), author, feed.PostInput{Content: feed.Content{Text: fmt.Sprintf("%s %d", author, len(m.made))}})
 	answer(t, err, 0)
-	m.posts = append(m.posts, &modelPost{Post: p})
+	m.made = append(m.made, &p)
+	m.Posts[p.ID] = client.Post{ID: p.ID, AuthorID: author, CreatedAt: p.CreatedAt}
 }
 
-// answer compares an operation's error with the kind that the model expects.
-func answer(t *rapid.T, err error, want fault.Kind) {
+func (m *model) now() time.Time { return m.w.clock.now().UTC().Truncate(time.Millisecond) }
+
+// answer compares an operation's error with the refusal of the model.
+func answer(t *rapid.T, err error, want oracle.Refusal) {
 	t.Helper()
 	if want == 0 {
 		require.NoError(t, err)
 		return
 	}
-	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != want {
-		t.Fatalf("got %v, want the kind %s", err, want)
+	kind := map[oracle.Refusal]fault.Kind{
+		oracle.Invalid: fault.Invalid, oracle.NotFound: fault.NotFound, oracle.Forbidden: fault.Forbidden, oracle.Blocked: fault.Blocked,
+	}[want]
+	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != kind {
+		t.Fatalf("got %v, want the kind %s", err, kind)
 	}
-}
-
-func (m *model) living(p *modelPost, owner string) fault.Kind {
-	switch {
-	case p.deleted:
-		return fault.NotFound
-	case owner != "" && owner != p.AuthorID:
-		return fault.Forbidden
-	}
-	return 0
 }
 
 func (m *model) actions() map[string]func(*rapid.T) {
 	w := m.w
 	ctx := w.t.Context()
+	user := func(t *rapid.T) string { return m.user(t, "other") }
+	post := func(t *rapid.T) string { w.clock.add(time.Millisecond); return m.anyPost(t).ID }
 	return map[string]func(*rapid.T){
 		"post": m.create,
 		"edit": func(t *rapid.T) {
 			p, user, text := m.anyPost(t), m.user(t, "user"), rapid.StringN(1, 20, -1).Draw(t, "text")
 			got, err := w.EditPost(ctx, user, p.ID, feed.PostEdit{Text: &text})
-			answer(t, err, m.living(p, user))
+			answer(t, err, m.ByAuthor(user, p.ID))
 			if err == nil {
-				p.Text, p.EditedAt = text, w.clock.now().UTC().Truncate(time.Millisecond)
-				require.Empty(t, gocmp.Diff(p.Post, got))
+				p.Text, p.EditedAt = text, m.now()
+				require.Empty(t, gocmp.Diff(*p, got))
 			}
 		},
 		"delete": func(t *rapid.T) {
 			p, user := m.anyPost(t), m.user(t, "user")
 			err := w.DeletePost(ctx, user, p.ID)
-			answer(t, err, m.living(p, user))
-			p.deleted = p.deleted || err == nil
-		},
-		"follow": func(t *rapid.T) {
-			pair := [2]string{m.user(t, "follower"), m.user(t, "author")}
-			if pair[0] == pair[1] {
-				answer(t, w.Follow(ctx, pair[0], pair[1]), fault.Invalid)
-				return
-			}
-			err := w.Follow(ctx, pair[0], pair[1])
-			answer(t, err, m.between(pair[0], pair[1]))
-			if _, followed := m.follows[pair]; err == nil && !followed {
-				m.follows[pair] = w.clock.now().UTC().Truncate(time.Millisecond)
+			answer(t, err, m.ByAuthor(user, p.ID))
+			if err == nil {
+				m.Drop(p.ID)
 			}
 		},
-		"unfollow": func(t *rapid.T) {
-			pair := [2]string{m.user(t, "follower"), m.user(t, "author")}
-			if pair[0] == pair[1] {
-				answer(t, w.Unfollow(ctx, pair[0], pair[1]), fault.Invalid)
-				return
-			}
-			answer(t, w.Unfollow(ctx, pair[0], pair[1]), 0)
-			delete(m.follows, pair)
-		},
-		"mute": func(t *rapid.T) { m.hide(t, "muted", m.mutes, w.Mute, true) },
-		"block": func(t *rapid.T) {
-			if pair := m.hide(t, "blocked", m.blocks, w.Block, true); pair[0] != pair[1] {
-				delete(m.follows, pair)
-				delete(m.follows, [2]string{pair[1], pair[0]})
-			}
-		},
-		"unblock": func(t *rapid.T) { m.hide(t, "unblocked", m.blocks, w.Unblock, false) },
-		"unmute":  func(t *rapid.T) { m.hide(t, "unmuted", m.mutes, w.Unmute, false) },
+		"follow":     m.edge(user, w.Follow, m.Follow),
+		"unfollow":   m.edge(user, w.Unfollow, m.Follows.End),
+		"mute":       m.edge(user, w.Mute, m.Mutes.Put),
+		"unmute":     m.edge(user, w.Unmute, m.Mutes.End),
+		"block":      m.edge(user, w.Block, m.Block),
+		"unblock":    m.edge(user, w.Unblock, m.Blocks.End),
+		"bookmark":   m.edge(post, w.Bookmark, m.Bookmark),
+		"unbookmark": m.edge(post, w.Unbookmark, m.Bookmarks.End),
 		"comment": func(t *rapid.T) {
 			p, user := m.anyPost(t), m.user(t, "user")
 			w.clock.add(time.Millisecond)
 			c, err := w.CreateComment(ctx, user, p.ID, "comment")
-			answer(t, err, cmp.Or(m.living(p, ""), m.between(user, p.AuthorID)))
+			answer(t, err, m.Open(user, p.ID))
 			if err == nil {
 				m.comments = append(m.comments, &modelComment{Comment: c})
 			}
@@ -174,33 +144,27 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				return
 			}
 			c, user := rapid.SampledFrom(m.comments).Draw(t, "comment"), m.user(t, "user")
-			p := m.post(c.PostID)
-			want := m.living(p, "")
+			want := m.Living(c.PostID)
 			switch {
 			case want != 0:
 			case c.deleted:
-				want = fault.NotFound
-			case user != c.AuthorID && user != p.AuthorID:
-				want = fault.Forbidden
+				want = oracle.NotFound
+			case user != c.AuthorID && user != m.Posts[c.PostID].AuthorID:
+				want = oracle.Forbidden
 			}
-			err := w.DeleteComment(ctx, user, p.ID, c.ID)
+			err := w.DeleteComment(ctx, user, c.PostID, c.ID)
 			answer(t, err, want)
 			c.deleted = c.deleted || err == nil
 		},
 		"like": func(t *rapid.T) {
 			p, user := m.anyPost(t), m.user(t, "user")
 			w.clock.add(time.Millisecond)
-			liked := rapid.Bool().Draw(t, "liked")
-			act := w.Unlike
-			if liked {
-				act = w.Like
+			act, kind := w.Unlike, ""
+			if rapid.Bool().Draw(t, "liked") {
+				act, kind = w.Like, messages.KindLike
 			}
-			want := m.living(p, "")
-			if liked {
-				want = cmp.Or(want, m.between(user, p.AuthorID))
-			}
-			err := act(ctx, user, p.ID)
-			if !m.stale || want != fault.Blocked || err != nil { // a block refuses likes only after a moment
+			want, err := m.React(user, p.ID, kind, m.now()), act(ctx, user, p.ID)
+			if !m.stale || want != oracle.Blocked || err != nil { // a block refuses likes only after a moment
 				answer(t, err, want)
 			}
 			// The aggregator has separate tests, so this model counts each like at once.
@@ -209,12 +173,6 @@ func (m *model) actions() map[string]func(*rapid.T) {
 					w.count(*like, kind)
 				} else {
 					m.pending = append(m.pending, e)
-				}
-			}
-			if err == nil {
-				delete(m.likes, [2]string{user, p.ID})
-				if liked {
-					m.likes[[2]string{user, p.ID}] = w.clock.now().UTC().Truncate(time.Millisecond)
 				}
 			}
 		},
@@ -234,38 +192,19 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		},
 		"": func(t *rapid.T) {
 			m.check(t, m.user(t, "viewer"))
-			if len(m.posts) > 0 {
+			if len(m.made) > 0 {
 				m.checkPost(t, m.anyPost(t), 2)
 			}
 		},
 	}
 }
 
-// between returns the kind of error with which a block between two users refuses an action.
-func (m *model) between(user, other string) fault.Kind {
-	_, blocks := m.blocks[[2]string{user, other}]
-	_, blocked := m.blocks[[2]string{other, user}]
-	if blocks || blocked {
-		return fault.Blocked
+// edge makes or ends an edge from a user to another user or a post.
+func (m *model) edge(other func(*rapid.T) string, act func(ctx context.Context, user, other string) error, rule func(user, other string, at time.Time) oracle.Refusal) func(*rapid.T) {
+	return func(t *rapid.T) {
+		user, to := m.user(t, "user"), other(t)
+		answer(t, act(m.w.t.Context(), user, to), rule(user, to, m.now()))
 	}
-	return 0
-}
-
-// hide makes or ends a mute or a block, and reports its two users.
-func (m *model) hide(t *rapid.T, label string, all map[[2]string]time.Time, act func(ctx context.Context, user, other string) error, makes bool) [2]string {
-	pair := [2]string{m.user(t, "user"), m.user(t, label)}
-	err := act(m.w.t.Context(), pair[0], pair[1])
-	if pair[0] == pair[1] {
-		answer(t, err, fault.Invalid)
-		return pair
-	}
-	answer(t, err, 0)
-	if _, there := all[pair]; makes && !there {
-		all[pair] = m.w.clock.now().UTC().Truncate(time.Millisecond)
-	} else if !makes {
-		delete(all, pair)
-	}
-	return pair
 }
 
 // deliver gives an event to the worker as the consumer does. deliver refuses events that are too old,
@@ -280,23 +219,16 @@ func (m *model) deliver(t *rapid.T, e messages.Event) {
 	}
 }
 
-func (m *model) post(post string) *modelPost {
-	i := slices.IndexFunc(m.posts, func(p *modelPost) bool { return p.ID == post })
-	return m.posts[i]
+// post returns a post by its id.
+func (m *model) post(id string) *feed.Post {
+	return m.made[slices.IndexFunc(m.made, func(p *feed.Post) bool { return p.ID == id })]
 }
 
 // homeOf returns the home that viewer must see after all deliveries, newest first.
 func (m *model) homeOf(viewer string) []string {
-	var want []string
-	for _, p := range slices.Backward(m.posts) {
-		_, follows := m.follows[[2]string{viewer, p.AuthorID}]
-		expired := p.CreatedAt.Add(timelineTTL).Unix() <= m.w.clock.now().Unix()
-		_, muted := m.mutes[[2]string{viewer, p.AuthorID}]
-		if (follows && !muted || viewer == p.AuthorID) && !p.deleted && !expired {
-			want = append(want, p.ID)
-		}
-	}
-	return want
+	return slices.DeleteFunc(m.Home(viewer), func(id string) bool {
+		return m.Posts[id].CreatedAt.Add(timelineTTL).Unix() <= m.w.clock.now().Unix()
+	})
 }
 
 func homeIDs(items []feed.HomeItem) []string {
@@ -320,7 +252,7 @@ func (m *model) check(t *rapid.T, viewer string) {
 			t.Fatalf("%s's home by push is out of order: %q", viewer, pushed)
 		}
 	}
-	if len(m.posts) > 0 {
+	if len(m.made) > 0 {
 		p := m.anyPost(t)
 		all, err := m.w.Explain(m.w.t.Context(), &graveyard{}, viewer, p.ID)
 		require.NoError(t, err)
@@ -348,7 +280,7 @@ func (m *model) quiesce(t *rapid.T) {
 		}
 	}
 	m.pending = nil
-	for _, p := range m.posts {
+	for _, p := range m.made {
 		m.checkPost(t, p, 2)
 	}
 	for range 2 { // once with the marks and once without
@@ -361,92 +293,71 @@ func (m *model) quiesce(t *rapid.T) {
 	}
 }
 
-func (m *model) edges(of func(pair [2]string) (string, bool)) []feed.Edge {
-	return edgesOf(m.follows, of)
-}
-
-func edgesOf(all map[[2]string]time.Time, of func(pair [2]string) (string, bool)) []feed.Edge {
-	edges := []feed.Edge{}
-	for pair, since := range all {
-		if other, ok := of(pair); ok {
-			edges = append(edges, feed.Edge{UserID: other, Since: since})
-		}
-	}
-	sort.Slice(edges, func(i, j int) bool { return edges[i].UserID < edges[j].UserID })
-	return edges
-}
-
 func (m *model) checkLists(t *rapid.T, user string, limit int) {
 	w, ctx := m.w, m.w.t.Context()
-	followers := m.edges(func(pair [2]string) (string, bool) { return pair[0], pair[1] == user })
-	following := m.edges(func(pair [2]string) (string, bool) { return pair[1], pair[0] == user })
-	friends := m.edges(func(pair [2]string) (string, bool) {
-		_, back := m.follows[[2]string{pair[1], pair[0]}]
-		return pair[1], pair[0] == user && back
-	})
-	for i, f := range friends {
-		if back := m.follows[[2]string{f.UserID, user}]; back.After(f.Since) {
-			friends[i].Since = back
+	for name, c := range map[string]struct {
+		want []client.Edge
+		read func(context.Context, string, page.Request) (page.List[feed.Edge], error)
+	}{
+		"followers": {m.Follows.To(user), w.Followers}, "following": {m.Follows.From(user), w.Following}, "friends": {m.Friends(user), w.Friends},
+		"mutes": {m.Mutes.From(user), w.Mutes}, "blocks": {m.Blocks.From(user), w.Blocks},
+	} {
+		var got []client.Edge
+		for _, e := range list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return c.read(ctx, user, in) }) {
+			got = append(got, client.Edge{UserID: e.UserID, Since: e.Since})
 		}
+		same(t, name, c.want, got)
 	}
 	var posts []feed.Post
-	for _, p := range slices.Backward(m.posts) {
-		if p.AuthorID == user && !p.deleted {
-			posts = append(posts, p.Post)
-		}
+	for _, id := range m.PostsOf(user) {
+		posts = append(posts, *m.post(id))
 	}
-	same(t, "followers", followers, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Followers(ctx, user, in) }))
-	same(t, "following", following, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Following(ctx, user, in) }))
-	same(t, "friends", friends, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Friends(ctx, user, in) }))
-	mutes := edgesOf(m.mutes, func(pair [2]string) (string, bool) { return pair[1], pair[0] == user })
-	same(t, "mutes", mutes, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Mutes(ctx, user, in) }))
-	blocks := edgesOf(m.blocks, func(pair [2]string) (string, bool) { return pair[1], pair[0] == user })
-	same(t, "blocks", blocks, list(w.t, limit, func(in page.Request) (page.List[feed.Edge], error) { return w.Blocks(ctx, user, in) }))
 	same(t, "posts", posts, list(w.t, limit, func(in page.Request) (page.List[feed.Post], error) {
 		return w.PostsByUser(ctx, user, feed.PostRange{}, in)
 	}))
 	u, err := w.User(ctx, user)
 	answer(t, err, 0)
-	same(t, "counts", feed.Counts{Followers: int64(len(followers)), Following: int64(len(following)), Posts: int64(len(posts))}, u.Counts)
+	same(t, "counts", m.Counts(user), client.Counts(u.Counts))
 	other := m.user(t, "other")
 	r, err := w.Relationship(ctx, user, other)
 	answer(t, err, 0)
-	_, there := m.follows[[2]string{user, other}]
-	_, back := m.follows[[2]string{other, user}]
-	same(t, "relationship", feed.Relationship{Following: there, FollowedBy: back, Friends: there && back}, r)
+	same(t, "relationship", m.Relationship(user, other), client.Relationship(r))
 	if m.stale {
 		return
 	}
+	var bookmarks []client.Bookmark
+	for _, b := range list(w.t, limit, func(in page.Request) (page.List[feed.Bookmarked], error) { return w.Bookmarks(ctx, user, in) }) {
+		bookmarks = append(bookmarks, client.Bookmark{PostID: b.PostID, BookmarkedAt: b.BookmarkedAt})
+	}
+	same(t, "bookmarks", m.BookmarksOf(user), bookmarks)
 	var comments []feed.Comment
 	for _, c := range slices.Backward(m.comments) {
-		if c.AuthorID == user && !c.deleted && !m.post(c.PostID).deleted {
+		if c.AuthorID == user && !c.deleted && m.Living(c.PostID) == 0 {
 			comments = append(comments, c.Comment)
 		}
 	}
 	same(t, "comments by user", comments, list(w.t, limit, func(in page.Request) (page.List[feed.Comment], error) { return w.CommentsByUser(ctx, user, in) }))
 	var likes []feed.LikedPost
-	for _, p := range slices.Backward(m.posts) {
-		if at, liked := m.likes[[2]string{user, p.ID}]; liked && !p.deleted {
-			likes = append(likes, feed.LikedPost{PostID: p.ID, LikedAt: at, Kind: messages.KindLike})
-		}
+	for _, like := range m.ReactionsBy(user) {
+		likes = append(likes, feed.LikedPost{PostID: like.PostID, LikedAt: like.At, Kind: like.Kind})
 	}
 	same(t, "likes by user", likes, list(w.t, limit, func(in page.Request) (page.List[feed.LikedPost], error) { return w.LikesByUser(ctx, user, in) }))
 }
 
-func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
+func (m *model) checkPost(t *rapid.T, p *feed.Post, limit int) {
 	w, ctx := m.w, m.w.t.Context()
 	got, err := w.Post(ctx, p.ID)
-	answer(t, err, m.living(p, ""))
-	if p.deleted {
+	answer(t, err, m.Living(p.ID))
+	if err != nil {
 		_, err := w.Comments(ctx, p.ID, page.Request{})
-		answer(t, err, fault.NotFound)
+		answer(t, err, oracle.NotFound)
 		_, err = w.Likers(ctx, p.ID, page.Request{})
-		answer(t, err, fault.NotFound)
+		answer(t, err, oracle.NotFound)
 		_, err = w.LikeCount(ctx, p.ID)
-		answer(t, err, fault.NotFound)
+		answer(t, err, oracle.NotFound)
 		return
 	}
-	same(t, "post", p.Post, got)
+	same(t, "post", *p, got)
 	var comments []feed.Comment
 	for _, c := range m.comments {
 		if c.PostID == p.ID && !c.deleted {
@@ -459,20 +370,20 @@ func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
 	}
 	var likers []feed.Liker
 	for _, user := range m.users {
-		at, liked := m.likes[[2]string{user, p.ID}]
+		like, liked := m.Reactions[p.ID][user]
 		l, err := w.LikeOf(ctx, p.ID, user)
 		if !liked {
-			answer(t, err, fault.NotFound)
+			answer(t, err, oracle.NotFound)
 			continue
 		}
 		answer(t, err, 0)
-		same(t, "like", feed.Liker{UserID: user, LikedAt: at, Kind: messages.KindLike}, l)
+		same(t, "like", feed.Liker{UserID: user, LikedAt: like.At, Kind: like.Kind}, l)
 		likers = append(likers, l)
 	}
 	same(t, "likers", likers, list(w.t, limit, func(in page.Request) (page.List[feed.Liker], error) { return w.Likers(ctx, p.ID, in) }))
 	count, err := w.LikeCount(ctx, p.ID)
 	answer(t, err, 0)
-	same(t, "like count", int64(len(likers)), count.Count)
+	same(t, "like count", m.ReactionCounts(p.ID)[messages.KindLike], count.Count)
 }
 
 func same[T any](t *rapid.T, what string, want, got T) {

@@ -226,6 +226,14 @@ func (f *Feed) ReactionCounts(post string) map[string]int64 {
 	return counts
 }
 
+// ReactionsBy lists the reactions of a user, the newest post first.
+func (f *Feed) ReactionsBy(user string) (all []client.PostReaction) {
+	for _, post := range f.newest(func(p client.Post) bool { return f.Reactions[p.ID][user].Kind != "" }) {
+		all = append(all, client.PostReaction{PostID: post, Kind: f.Reactions[post][user].Kind, At: f.Reactions[post][user].At})
+	}
+	return all
+}
+
 // Bookmark makes a bookmark.
 func (f *Feed) Bookmark(user, post string, at time.Time) Refusal {
 	if r := f.Open(user, post); r != 0 {
