@@ -39,6 +39,7 @@ func TestEachNumberHasItsBounds(t *testing.T) {
 	t.Parallel()
 	l, d := DefaultLoad(), DefaultDeployment()
 	for _, s := range append(l.Settings(), d.Settings()...) {
+		assert.Lessf(t, s.least, s.most, "the tag of %s", s.Name)
 		for _, bad := range []string{"NaN", "Inf", "-Inf", "-1", "1e300", "1e999", "x", "", "1,5"} {
 			_, _, err := parsed("--" + s.Name + "=" + bad)
 			assert.ErrorContainsf(t, err, "-"+s.Name, "--%s=%s", s.Name, bad)
@@ -91,7 +92,7 @@ func TestTheLargestLoadHasABill(t *testing.T) {
 	for _, s := range append(l.Settings(), d.Settings()...) {
 		*s.Value = s.most
 	}
-	l.PulledPosts, l.Utilisation, l.RequestsPerCPU = tiny, 0.01, 1
+	l.PulledPosts, l.Utilisation, l.RequestsPerCPU = 1e-9, 0.01, 1
 	for _, billing := range []string{OnDemand, Provisioned} {
 		d.Billing = billing
 		_, err := json.Marshal(New(l, d, listed(t)))
