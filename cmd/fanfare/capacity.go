@@ -23,7 +23,7 @@ The prices are list prices of us-east-1. --prices replaces them by a file of the
 With --billing provisioned, the table's capacity follows the load: --table-use of it is used,
 and the units of --reserved-wcu and --reserved-rcu are paid day and night at a lower price.
 
---reference prints the tables of docs/CAPACITY.md, which says when not to use AWS.`
+--reference prints the table of docs/CAPACITY.md, which says when not to use AWS.`
 
 // capacityRun has the settings of one call of `fanfare capacity`.
 type capacityRun struct {
@@ -57,7 +57,7 @@ func (a *app) capacityCommand() *cobra.Command {
 	f.BoolVar(&d.Support, "support", d.Support, "a Business support plan")
 	f.StringVar(&r.prices, "prices", "", "read the prices from a `file`")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
-	f.BoolVar(&r.reference, "reference", false, "print the tables of docs/CAPACITY.md")
+	f.BoolVar(&r.reference, "reference", false, "print the table of docs/CAPACITY.md")
 	f.BoolVar(&r.printPrices, "print-prices", false, "print the prices, as --prices reads them")
 	c.MarkFlagsMutuallyExclusive("json", "reference", "print-prices")
 	return c

@@ -29,7 +29,7 @@ func TestCapacityPrintsABill(t *testing.T) {
 	assert.Len(t, e.Lines, 10)
 	code, text, errs = result(t, nil, "fanfare", "capacity", "--reference")
 	require.Zero(t, code, errs)
-	assert.Contains(t, text, "### bill\n| $ a month | 10 k × 50 |")
+	assert.Contains(t, text, "| $ a month | 10 k × 50 |")
 }
 
 func TestCapacityTakesItsPricesFromAFile(t *testing.T) {

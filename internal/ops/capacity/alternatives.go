@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,14 @@ type Alternative struct {
 	// Dollars is the cost of a month, 0 if the cost is unknown for this load.
 	Dollars float64 `json:"dollars_per_month"`
 	Note    string  `json:"note"`
+}
+
+// cost returns the cost of a month as a text.
+func (a Alternative) cost() string {
+	if a.Dollars > 0 {
+		return dollars(a.Dollars)
+	}
+	return "?"
 }
 
 // The work of one machine with the embedded engine, in microseconds of CPU time
@@ -26,26 +35,17 @@ const (
 
 // alternatives returns other ways to serve a load. If all of them can serve the load, the cheapest is first.
 func alternatives(e *Estimate, p Prices) []Alternative {
-	l := e.Load
-	var all []Alternative
+	all := []Alternative{{"one fanfare up", 0, "no one machine carries this load"}}
 	if one, carried := machine(e, p); carried {
-		all = append(
-			all,
-			Alternative{"one fanfare up", one, "everything in one process; after its loss Fanfare is down until its archive is restored, which lacks about a second"},
-			Alternative{"two fanfare up", 2 * one, "a pair: the standby has each answered write, and takes over in seconds"},
-		)
-	} else {
-		all = append(all, Alternative{"one fanfare up", 0, "no one machine carries this load"})
-	}
-	var fanOut, dollars float64
-	for _, r := range e.Rows {
-		if r.Name == RowFanOut {
-			fanOut = r.Writes*daysAMonth/million*p.of(priceWrite) + l.Users*l.PostsPerDay*l.Followers*(1-l.PulledShare)*(1-l.AwayShare)*l.TimelineDays*entryBytes/gigabyte*p.of(priceStorage)
+		all = []Alternative{
+			{"one fanfare up", one, "everything in one process; after its loss Fanfare is down until its archive is restored, which lacks about a second"},
+			{"two fanfare up", 2 * one, "a pair: the standby has each answered write, and takes over in seconds"},
 		}
 	}
-	dollars = e.Dollars - 0.75*fanOut
 	if e.Deployment.Billing == OnDemand {
-		all = append(all, Alternative{"timelines in Redis beside DynamoDB", dollars, "a quarter of fan-out and its storage; entries have to be rebuilt when Redis is lost"})
+		fanOut := fanOutRow(e.Load)
+		cost := fanOut.Writes*daysAMonth/million*p.of("table_write") + fanOut.Count*e.Load.TimelineDays*entryBytes/gigabyte*p.of("storage")
+		all = append(all, Alternative{"timelines in Redis beside DynamoDB", e.Dollars - 0.75*cost, "a quarter of fan-out and its storage; entries have to be rebuilt when Redis is lost"})
 	}
 	return append(all, Alternative{"Postgres by pull, Multi-AZ", 0, "some $250 at 100,000 users and $1,400 at a million, with 100 followers each"})
 }
@@ -53,28 +53,20 @@ func alternatives(e *Estimate, p Prices) []Alternative {
 // machine returns the price of one machine with its disk, snapshots, address and egress.
 // carried reports whether one machine can serve the load.
 func machine(e *Estimate, p Prices) (dollars float64, carried bool) {
-	l := e.Load
+	l, stored := e.Load, e.Total.Stored
 	perDay := l.Users * (l.PostsPerDay*(l.Followers*machineDelivery+machinePost) + l.ReadsPerDay*machinePage + l.LikesPerDay*machineLike)
 	cpus := math.Max(machineCPUs, math.Ceil(perDay/million*l.Peak/secondsADay/l.Utilisation))
-	if cpus > machineMost || e.Total.Stored > diskGB {
-		return 0, false
-	}
-	egress := egressDollars(e.Total.Egress*daysAMonth, p)
-	return hoursAMonth*(cpus*p.of(priceMachineCPU)+p.of(priceAddress)) + e.Total.Stored*(p.of(priceDisk)+p.of(priceSnapshot)) + egress, true
+	dollars = hoursAMonth*(cpus*p.of("machine_cpu")+p.of("address_hour")) + stored*(p.of("disk_gb")+p.of("snapshot_gb")) + egressDollars(e.Total.Egress*daysAMonth, p)
+	return dollars, cpus <= machineMost && stored <= diskGB
 }
 
 // verdict compares the alternatives in one sentence.
 func (e *Estimate) verdict() string {
-	share := 0.
-	for _, line := range e.Lines {
-		if strings.HasPrefix(line.Name, LineTasks) {
-			share = line.Dollars / e.Dollars
-		}
-	}
 	const small, middle = 100_000, 1_000_000
 	switch users := e.Load.Users; {
 	case users < small:
-		return fmt.Sprintf("Below 100,000 users one machine is the cheap way: %.0f %% of this bill are tasks that mostly idle.", 100*share)
+		tasks := slices.IndexFunc(e.Lines, func(line Line) bool { return strings.HasPrefix(line.Name, "tasks") })
+		return fmt.Sprintf("Below 100,000 users one machine is the cheap way: %.0f %% of this bill are tasks that mostly idle.", 100*e.Lines[tasks].Dollars/e.Dollars)
 	case users < middle:
 		return "Below a million users take this shape for availability, not for its price."
 	case e.Deployment.Billing == OnDemand:

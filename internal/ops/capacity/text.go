@@ -34,11 +34,7 @@ func (e Estimate) String() string {
 	}
 	fmt.Fprintf(&s, "\nother ways, by arithmetic: none of them was run beside this one\n")
 	for _, a := range e.Alternatives {
-		cost := "?"
-		if a.Dollars > 0 {
-			cost = dollars(a.Dollars)
-		}
-		fmt.Fprintf(&s, "  %-35s %10s  %s\n", a.Name, cost, a.Note)
+		fmt.Fprintf(&s, "  %-35s %10s  %s\n", a.Name, a.cost(), a.Note)
 	}
 	fmt.Fprintf(&s, "  %s\n\n", e.verdict())
 	for _, w := range e.Warnings {
