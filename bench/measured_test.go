@@ -17,7 +17,7 @@ func likeRow(t *testing.T, likes, m float64) capacity.Row {
 	l := capacity.DefaultLoad()
 	l.Users, l.LikesPerDay, l.LikesAWindow, l.LikesByUser = 1, likes, m, false
 	for _, r := range capacity.New(l, capacity.DefaultDeployment(), prices).Rows {
-		if r.Name == capacity.RowLikes {
+		if r.Name == "likes" {
 			return r
 		}
 	}

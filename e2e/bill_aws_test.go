@@ -190,7 +190,7 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 		return nil
 	}))
 	const follows = users * (followees - 1)
-	holds(t, "follows", both(got, "api", "fanout"), predicted(t, capacity.RowFollows, followees, func(l *capacity.Load) { l.FollowsPerDay, l.PostsPerDay = follows, 0 }))
+	holds(t, "follows", both(got, "api", "fanout"), predicted(t, "follows", followees, func(l *capacity.Load) { l.FollowsPerDay, l.PostsPerDay = follows, 0 }))
 
 	posts := make([]string, users)
 	got, gets := c.cost(t, each(func(i int) error {
@@ -199,28 +199,28 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 		return err
 	}))
 	perDay := func(l *capacity.Load) { l.PostsPerDay = users }
-	holds(t, "posts", got["api"], predicted(t, capacity.RowPosts, followees, perDay))
+	holds(t, "posts", got["api"], predicted(t, "posts", followees, perDay))
 	// A message may arrive before its post, and the worker then reads again. The number of these reads
 	// depends on the duration of a transaction, so the calculator leaves them out.
 	delivered, early := got["fanout"], gets-users
 	t.Logf("%.0f RCU of looks before the post was stored", early)
 	delivered.read -= early
-	holds(t, "fan-out", delivered, predicted(t, capacity.RowFanOut, followees, perDay))
+	holds(t, "fan-out", delivered, predicted(t, "fan-out", followees, perDay))
 
 	got, _ = c.cost(t, each(func(i int) error { return as[i].Like(t.Context(), posts[(i+1)%users]) }))
-	holds(t, "likes", both(got, "api", "likes"), predicted(t, capacity.RowLikes, followees, func(l *capacity.Load) { l.LikesPerDay = users }))
+	holds(t, "likes", both(got, "api", "likes"), predicted(t, "likes", followees, func(l *capacity.Load) { l.LikesPerDay = users }))
 
 	got, _ = c.cost(t, each(func(i int) error {
 		_, err := as[i].CreateComment(t.Context(), posts[(i+2)%users], "a comment")
 		return err
 	}))
-	holds(t, "comments", got["api"], predicted(t, capacity.RowComments, followees, func(l *capacity.Load) { l.CommentsPerDay = users }))
+	holds(t, "comments", got["api"], predicted(t, "comments", followees, func(l *capacity.Load) { l.CommentsPerDay = users }))
 
 	home := func(i int) error { _, err := as[i].Home(client.Push).Page(t.Context(), "", 0); return err }
 	// For a minute after a follow, a home also merges the lists of the new followees.
 	await(t, "homes are past the minute after a follow", func() bool {
 		one, _ := c.cost(t, func() { require.NoError(t, home(users-1)) })
-		return one["api"].read < 1.5*predicted(t, capacity.RowHomes, followees, func(l *capacity.Load) { l.ReadsPerDay = 1 }).Reads
+		return one["api"].read < 1.5*predicted(t, "homes", followees, func(l *capacity.Load) { l.ReadsPerDay = 1 }).Reads
 	})
 	// The test reads the meter between two pages. This takes longer than a process keeps a count.
 	var pages readWrite
@@ -228,18 +228,18 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 		got, _ = c.cost(t, func() { require.NoError(t, home(i)) })
 		pages.read, pages.write = pages.read+got["api"].read, pages.write+got["api"].write
 	}
-	holds(t, "homes", pages, predicted(t, capacity.RowHomes, followees, func(l *capacity.Load) { l.ReadsPerDay = homes }))
+	holds(t, "homes", pages, predicted(t, "homes", followees, func(l *capacity.Load) { l.ReadsPerDay = homes }))
 
 	got, _ = c.cost(t, each(func(i int) error { _, err := as[i].News(t.Context(), posts[users-1], client.News{}); return err }))
-	holds(t, "polls", got["api"], predicted(t, capacity.RowPolls, followees, func(l *capacity.Load) { l.PollsPerDay = users }))
+	holds(t, "polls", got["api"], predicted(t, "polls", followees, func(l *capacity.Load) { l.PollsPerDay = users }))
 
 	got, _ = c.cost(t, each(func(i int) error { return as[i].Unfollow(t.Context(), name(i+2)) }))
-	holds(t, "unfollows", got["api"], predicted(t, capacity.RowUnfollows, followees, func(l *capacity.Load) { l.UnfollowsPerDay = users }))
+	holds(t, "unfollows", got["api"], predicted(t, "unfollows", followees, func(l *capacity.Load) { l.UnfollowsPerDay = users }))
 
 	before := c.quiet(t).flows["api"] // the messages of deletions wait for six minutes
 	each(func(i int) error { return as[i].DeletePost(t.Context(), posts[i]) })()
 	after := c.read(t).flows["api"]
-	holds(t, "deletes", readWrite{after.read - before.read, after.write - before.write}, predicted(t, capacity.RowDeletes, followees, func(l *capacity.Load) {
+	holds(t, "deletes", readWrite{after.read - before.read, after.write - before.write}, predicted(t, "deletes", followees, func(l *capacity.Load) {
 		l.PostsPerDay, l.DeletedShare = users, 1
 	}))
 	c.stop(t)
@@ -273,10 +273,10 @@ func TestAReplayCostsWhatTheCalculatorPredicts(t *testing.T) {
 
 			// The follows precede the posts, so their backfills copy nothing.
 			followers := float64(r.Expected-posts) / posts
-			fanOut := predicted(t, capacity.RowFanOut, 0, func(l *capacity.Load) { l.PostsPerDay, l.Followers = posts, followers })
-			follow := predicted(t, capacity.RowFollows, 0, func(l *capacity.Load) { l.FollowsPerDay, l.PostsPerDay = float64(trace.Edges), 0 })
-			like := predicted(t, capacity.RowLikes, 0, func(l *capacity.Load) { l.LikesPerDay, l.LikesAWindow = likes, likes/flushes })
-			post := predicted(t, capacity.RowPosts, 0, func(l *capacity.Load) { l.PostsPerDay = posts })
+			fanOut := predicted(t, "fan-out", 0, func(l *capacity.Load) { l.PostsPerDay, l.Followers = posts, followers })
+			follow := predicted(t, "follows", 0, func(l *capacity.Load) { l.FollowsPerDay, l.PostsPerDay = float64(trace.Edges), 0 })
+			like := predicted(t, "likes", 0, func(l *capacity.Load) { l.LikesPerDay, l.LikesAWindow = likes, likes/flushes })
+			post := predicted(t, "posts", 0, func(l *capacity.Load) { l.PostsPerDay = posts })
 			backfills := float64(trace.Edges)
 			assert.InEpsilon(t, fanOut.Writes+backfills, trace.Writes["fanout"], tolerance, "WCU of fan-out and backfills")
 			assert.InEpsilon(t, like.Writes, trace.Writes["likes"], tolerance, "WCU of likes")

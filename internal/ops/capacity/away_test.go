@@ -91,7 +91,7 @@ func TestAwayAndPulledSharesTakeTheirPartOfTheDeliveries(t *testing.T) {
 	before := estimate(t, l)
 	l.AwayShare, l.PulledShare, l.ReturnsPerDay = 0.4, 0.25, 0.1
 	after := estimate(t, l)
-	fanOut, homes, away := row(t, after, RowFanOut), row(t, after, RowHomes), row(t, after, RowAway)
+	fanOut, homes, away := row(t, after, "fan-out"), row(t, after, "homes"), row(t, after, "away")
 	// 1,000 users have 100 followers and 100 followees each, and make 2 posts a day.
 	for _, tt := range []struct {
 		what      string

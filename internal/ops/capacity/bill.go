@@ -11,20 +11,6 @@ type Line struct {
 	Dollars float64 `json:"dollars"`
 }
 
-// The names of the lines. The names of the lines for tasks and for the network have additional words.
-const (
-	LineWrites   = "table writes"
-	LineReads    = "table reads"
-	LineStorage  = "storage"
-	LineRecovery = "point-in-time recovery"
-	LineQueues   = "queues"
-	LineTasks    = "tasks"
-	LineEgress   = "egress"
-	LineBalancer = "balancer"
-	LineNetwork  = "NAT or addresses"
-	LineLogs     = "logs, insights, alarms"
-)
-
 // Tasks has the number of processes of each daemon. A process has one vCPU and 2 GB.
 type Tasks struct {
 	API     float64 `json:"api"`
@@ -63,19 +49,15 @@ const (
 	alarms         = 39 // alarms in deploy/cloudformation/alarms.yaml
 )
 
-// tasks returns the processes that the rows need at the peak.
-func tasks(l Load, all []Row) Tasks {
-	var sum Row
-	for _, r := range all {
-		sum = sum.plus(r)
-	}
+// tasks returns the processes that a day's work needs at the peak.
+func tasks(l Load, day Row) Tasks {
 	need := func(cpu float64) float64 {
 		return math.Max(leastTasks, math.Ceil(cpu*l.Peak/secondsADay/l.Utilisation))
 	}
-	busy := need(sum.api)
+	busy := need(day.calls / l.RequestsPerCPU)
 	return Tasks{
 		API:    math.Max(busy, math.Ceil(l.Users*l.Streams/(streamsAProcess*streamsFull))),
-		FanOut: need(sum.fanout), LikeAgg: need(sum.likeagg), busy: busy,
+		FanOut: need(day.deliveries/l.DeliveriesPerCPU + day.notices/l.LikesPerCPU), LikeAgg: need(day.likes / l.LikesPerCPU), busy: busy,
 	}
 }
 
@@ -85,7 +67,7 @@ func bill(e *Estimate, p Prices) (lines []Line, reservation *Reservation) {
 	lines, reservation = throughput(e, p)
 	recovery := 0.
 	if d.Recovery {
-		recovery = (t.Stored - t.Index) * p.of(priceRecovery)
+		recovery = (t.Stored - t.Index) * p.of("recovery")
 	}
 	idle := idleReceives * (e.Tasks.FanOut*fanoutTopics + e.Tasks.LikeAgg)
 	if d.ScrapeEvery > 0 {
@@ -93,55 +75,45 @@ func bill(e *Estimate, p Prices) (lines []Line, reservation *Reservation) {
 	}
 	requests := math.Max(0, (t.Requests+idle)*daysAMonth-freeRequests)
 	egress := t.Egress * daysAMonth
-	units := max(1, egress/hoursAMonth, l.Users*l.Streams/balancerConnections, calls(e.Rows)/secondsADay/balancerNewConnections/requestsAConnection)
+	units := max(1, egress/hoursAMonth, l.Users*l.Streams/balancerConnections, t.calls/secondsADay/balancerNewConnections/requestsAConnection)
 	return append(
 		lines,
-		Line{LineStorage, math.Max(0, t.Stored-freeStorageGB) * p.of(priceStorage)},
-		Line{LineRecovery, recovery},
-		Line{LineQueues, (requests*p.of(priceRequest) + t.Messages*daysAMonth*p.of(priceGroup)) / million},
-		Line{fmt.Sprintf("%s (%s)", LineTasks, Number(n)), n * hoursAMonth * (p.of(priceTaskCPU) + taskGB*p.of(priceTaskMemory))},
-		Line{LineEgress, egressDollars(egress, p)},
-		Line{LineBalancer, hoursAMonth * (p.of(priceBalancerHour) + zones*p.of(priceAddress) + units*p.of(priceBalancerUnit))},
-		network(e, p),
-		Line{LineLogs, n*(insightMetrics*p.of(priceMetric)+logGBADay*daysAMonth*p.of(priceLog)) + alarms*p.of(priceAlarm)},
+		Line{"storage", math.Max(0, t.Stored-freeStorageGB) * p.of("storage")},
+		Line{"point-in-time recovery", recovery},
+		Line{"queues", (requests*p.of("queue_request") + t.Messages*daysAMonth*p.of("queue_group")) / million},
+		Line{fmt.Sprintf("tasks (%s)", Number(n)), n * hoursAMonth * (p.of("task_cpu") + taskGB*p.of("task_memory"))},
+		Line{"egress", egressDollars(egress, p)},
+		Line{"balancer", hoursAMonth * (p.of("balancer_hour") + zones*p.of("address_hour") + units*p.of("balancer_unit"))},
+		Line{"NAT or addresses", network(e, p)},
+		Line{"logs, insights, alarms", n*(insightMetrics*p.of("metric")+logGBADay*daysAMonth*p.of("log_gb")) + alarms*p.of("alarm")},
 	), reservation
-}
-
-// calls returns the number of clients' requests in a day.
-func calls(all []Row) (sum float64) {
-	for _, r := range all {
-		if r.api > 0 {
-			sum += r.Count
-		}
-	}
-	return sum
 }
 
 // network returns the cost of the tasks' outgoing traffic. With public addresses the traffic to AWS
 // costs nothing. A NAT gateway bills the traffic of the queues and, if there is no endpoint, also
 // the traffic of the table.
-func network(e *Estimate, p Prices) Line {
+func network(e *Estimate, p Prices) float64 {
 	if e.Deployment.Network == Addresses {
-		return Line{LineNetwork, e.Tasks.sum() * hoursAMonth * p.of(priceAddress)}
+		return e.Tasks.sum() * hoursAMonth * p.of("address_hour")
 	}
 	kb := e.Total.Requests * requestKB
 	if !e.Deployment.Endpoint {
 		kb += e.Total.Reads*readKB + e.Total.Writes*writeKB
 	}
-	return Line{LineNetwork, gateways*hoursAMonth*(p.of(priceNATHour)+p.of(priceAddress)) + kb*daysAMonth*kilobyte/gigabyte*p.of(priceNATGB)}
+	return gateways*hoursAMonth*(p.of("nat_hour")+p.of("address_hour")) + kb*daysAMonth*kilobyte/gigabyte*p.of("nat_gb")
 }
 
 // egressDollars returns the price of the gigabytes that leave AWS in a month, by tiers.
 func egressDollars(gb float64, p Prices) float64 {
 	return tiers(math.Max(0, gb-freeEgressGB), []tier{
-		{10_240, p.of(priceEgress10)}, {40_960, p.of(priceEgress50)}, {102_400, p.of(priceEgress150)}, {math.Inf(1), p.of(priceEgressAbove)},
+		{10_240, p.of("egress_to_10_tb")}, {40_960, p.of("egress_to_50_tb")}, {102_400, p.of("egress_to_150_tb")}, {math.Inf(1), p.of("egress_above")},
 	})
 }
 
 // support returns the price of a Business plan for a monthly bill.
 func support(dollars float64, p Prices) float64 {
-	return math.Max(p.of(priceSupportLeast), tiers(dollars, []tier{
-		{10_000, p.of(priceSupport10)}, {70_000, p.of(priceSupport80)}, {170_000, p.of(priceSupport250)}, {math.Inf(1), p.of(priceSupportAbove)},
+	return math.Max(p.of("support_least"), tiers(dollars, []tier{
+		{10_000, p.of("support_to_10k")}, {70_000, p.of("support_to_80k")}, {170_000, p.of("support_to_250k")}, {math.Inf(1), p.of("support_above")},
 	}))
 }
 

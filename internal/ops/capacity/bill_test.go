@@ -35,7 +35,7 @@ func line(t *testing.T, e Estimate, name string) float64 {
 func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 	t.Parallel()
 	e := estimate(t, small())
-	posts, fanOut, homes, likes := row(t, e, RowPosts), row(t, e, RowFanOut), row(t, e, RowHomes), row(t, e, RowLikes)
+	posts, fanOut, homes, likes := row(t, e, "posts"), row(t, e, "fan-out"), row(t, e, "homes"), row(t, e, "likes")
 	for _, tt := range []struct {
 		what      string
 		got, want float64
@@ -53,18 +53,18 @@ func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 		{"likes, requests", likes.Requests, 5000 * 0.3},
 		{"all writes", e.Total.Writes, 18_000 + 204_000 + 5500},
 		{"peak", e.PeakWrites, 227_500 * 3 / 86_400.0},
-		{"table writes", line(t, e, LineWrites), 227_500 * 30.4 * 0.625 / 1e6},
-		{"table reads", line(t, e, LineReads), e.Total.Reads * 30.4 * 0.125 / 1e6},
-		{"recovery", line(t, e, LineRecovery), (e.Total.Stored - e.Total.Index) * 0.2},
-		{"storage, below the free 25 GB", line(t, e, LineStorage), 0},
-		{"tasks", line(t, e, LineTasks), 6 * 729.6 * (0.04048 + 2*0.004445)},
-		{"addresses", line(t, e, LineNetwork), 6 * 729.6 * 0.005},
-		{"balancer", line(t, e, LineBalancer), 729.6 * (0.0225 + 2*0.005 + 0.008)},
-		{"egress, below the free 100 GB", line(t, e, LineEgress), 0},
+		{"table writes", line(t, e, "table writes"), 227_500 * 30.4 * 0.625 / 1e6},
+		{"table reads", line(t, e, "table reads"), e.Total.Reads * 30.4 * 0.125 / 1e6},
+		{"recovery", line(t, e, "point-in-time recovery"), (e.Total.Stored - e.Total.Index) * 0.2},
+		{"storage, below the free 25 GB", line(t, e, "storage"), 0},
+		{"tasks", line(t, e, "tasks"), 6 * 729.6 * (0.04048 + 2*0.004445)},
+		{"addresses", line(t, e, "NAT or addresses"), 6 * 729.6 * 0.005},
+		{"balancer", line(t, e, "balancer"), 729.6 * (0.0225 + 2*0.005 + 0.008)},
+		{"egress, below the free 100 GB", line(t, e, "egress"), 0},
 		// Two processes receive from 4 topics and two from one topic, every five seconds. Six processes ask 10
 		// queues every 30 s.
-		{"queues", line(t, e, LineQueues), ((6000+1500+(2*4+2)*17_280+6*10*2880)*30.4-1e6)*0.4/1e6 + (2000+5000)*30.4*0.1/1e6},
-		{"logs", line(t, e, LineLogs), 6*(8*0.30+0.03*30.4*0.5) + 39*0.10},
+		{"queues", line(t, e, "queues"), ((6000+1500+(2*4+2)*17_280+6*10*2880)*30.4-1e6)*0.4/1e6 + (2000+5000)*30.4*0.1/1e6},
+		{"logs", line(t, e, "logs, insights, alarms"), 6*(8*0.30+0.03*30.4*0.5) + 39*0.10},
 	} {
 		assert.Truef(t, near(tt.got, tt.want), "%s = %v, want %v", tt.what, tt.got, tt.want)
 	}
@@ -82,12 +82,12 @@ func TestLiveHomesHaveARowEach(t *testing.T) {
 	e := estimate(t, l)
 	require.Equal(t, Tasks{API: 4, FanOut: 2, LikeAgg: 2, busy: 2}, e.Tasks, "10,000 live homes of 4,096 a process, 70 % full")
 	for name, want := range map[string]float64{
-		RowStreams: 10_000 * 0.21 * 86_400, RowArrivals: 10_000 * 200 * 5, RowOpenings: 10_000 * 96 * 39,
+		"streams: idle": 10_000 * 0.21 * 86_400, "streams: arrivals": 10_000 * 200 * 5, "streams: openings": 10_000 * 96 * 39,
 	} {
 		assert.Truef(t, near(row(t, e, name).Reads, want), "%s = %v, want %v", name, row(t, e, name).Reads, want)
 	}
 	l.StreamLikes = false
-	assert.InDelta(t, 10_000*0.046*86_400, row(t, estimate(t, l), RowStreams).Reads, 1)
+	assert.InDelta(t, 10_000*0.046*86_400, row(t, estimate(t, l), "streams: idle").Reads, 1)
 	l.Streams = 0
 	for _, r := range estimate(t, l).Rows {
 		assert.NotContains(t, r.Name, "streams")
@@ -112,10 +112,10 @@ func TestAGatewayBillsTheTrafficOfTheTableWithoutAnEndpoint(t *testing.T) {
 	e := New(DefaultLoad(), d, listed(t))
 	hours := 2 * 729.6 * (0.045 + 0.005)
 	queues := e.Total.Requests * 2 * 30.4 / 1e6 * 0.045
-	assert.InDelta(t, hours+queues, line(t, e, LineNetwork), 1e-6)
+	assert.InDelta(t, hours+queues, line(t, e, "NAT or addresses"), 1e-6)
 	d.Endpoint = false
 	e = New(DefaultLoad(), d, listed(t))
-	assert.InDelta(t, hours+queues+(e.Total.Reads*0.6+e.Total.Writes*0.3)*30.4/1e6*0.045, line(t, e, LineNetwork), 1e-6)
+	assert.InDelta(t, hours+queues+(e.Total.Reads*0.6+e.Total.Writes*0.3)*30.4/1e6*0.045, line(t, e, "NAT or addresses"), 1e-6)
 }
 
 func TestTiersArePricedOneAfterTheOther(t *testing.T) {
@@ -142,8 +142,8 @@ func TestProvisionedCapacityFollowsTheLoad(t *testing.T) {
 	d.Billing = Provisioned
 	e := New(DefaultLoad(), d, p)
 	hours := func(units, use float64) float64 { return units / secondsADay / use * hoursAMonth }
-	assert.InDelta(t, hours(e.Total.Writes, 0.61)*0.00065, line(t, e, LineWrites), 1e-6)
-	assert.InDelta(t, hours(e.Total.Reads, 0.52)*0.00013, line(t, e, LineReads), 1e-6)
+	assert.InDelta(t, hours(e.Total.Writes, 0.61)*0.00065, line(t, e, "table writes"), 1e-6)
+	assert.InDelta(t, hours(e.Total.Reads, 0.52)*0.00013, line(t, e, "table reads"), 1e-6)
 
 	// A reservation is paid day and night. If the load is constant, a reservation of all units saves money. A
 	// reservation of more units than the busiest hour uses never saves its price.
@@ -155,9 +155,9 @@ func TestProvisionedCapacityFollowsTheLoad(t *testing.T) {
 	d.ReservedWCU, d.ReservedRCU = flat.Reservation.WCU, flat.Reservation.RCU
 	reserved := New(l, d, p)
 	assert.InEpsilon(t, flat.Dollars-flat.Reservation.Saves, reserved.Dollars, 1e-9)
-	assert.InEpsilon(t, line(t, flat, LineWrites)*(1-0.54), line(t, reserved, LineWrites), 1e-6)
+	assert.InEpsilon(t, line(t, flat, "table writes")*(1-0.54), line(t, reserved, "table writes"), 1e-6)
 	d.ReservedWCU *= 10
-	assert.Greater(t, line(t, New(l, d, p), LineWrites), line(t, flat, LineWrites), "ten times the units that are used")
+	assert.Greater(t, line(t, New(l, d, p), "table writes"), line(t, flat, "table writes"), "ten times the units that are used")
 }
 
 // The simulation in the design found a reservation that saves an eighth of the table's cost,
@@ -169,7 +169,7 @@ func TestTheCheapestReservationSavesAnEighth(t *testing.T) {
 	l := DefaultLoad()
 	l.Users, l.Followers = 1e7, 200
 	e := New(l, d, listed(t))
-	table := line(t, e, LineWrites) + line(t, e, LineReads)
+	table := line(t, e, "table writes") + line(t, e, "table reads")
 	assert.InDelta(t, 1-22_891./26_168, e.Reservation.Saves/table, 0.01)
 	day, sum := dayOf(3), 0.
 	for _, units := range day {
@@ -207,7 +207,7 @@ func TestADeliveryOfManyPagesCostsAPlanAndItsChunks(t *testing.T) {
 	l.Followers = 10_000
 	// The numbers are the same as in the cost test of internal/fanout: 10,000 entries, a
 	// plan, and three chunks that are written twice.
-	assert.InDelta(t, 2000*(10_000+1+2*3), row(t, estimate(t, l), RowFanOut).Writes, 1e-6)
+	assert.InDelta(t, 2000*(10_000+1+2*3), row(t, estimate(t, l), "fan-out").Writes, 1e-6)
 }
 
 func TestNumbersHaveThreeDigits(t *testing.T) {

@@ -45,12 +45,12 @@ func New(l Load, d Deployment, p Prices) Estimate {
 		Rows: rows(l), Total: Row{Name: "all"},
 	}
 	for _, r := range e.Rows {
-		e.Total = e.Total.plus(r)
+		e.Total = e.Total.plus(1, r)
 	}
-	e.Tasks = tasks(l, e.Rows)
+	e.Tasks = tasks(l, e.Total)
 	if l.Streams > 0 { // each api process has its own tail
 		tails := tailRow(l, e.Tasks.API)
-		e.Rows, e.Total = append(e.Rows, tails), e.Total.plus(tails)
+		e.Rows, e.Total = append(e.Rows, tails), e.Total.plus(1, tails)
 	}
 	e.PeakWrites, e.PeakReads = e.Total.Writes*l.Peak/secondsADay, e.Total.Reads*l.Peak/secondsADay
 	e.Lines, e.Reservation = bill(&e, p)
@@ -70,11 +70,11 @@ func New(l Load, d Deployment, p Prices) Estimate {
 // crossover returns the authors for whom pulling is cheaper. Pushing costs the entries and one
 // delivery record for each post. Pulling costs a query of the author's posts in each read.
 func crossover(l Load, p Prices) (cheaper string, followers float64) {
-	entry := (p.of(priceWrite)+p.of(priceRead)*followerBytes/readBytes)/million + p.of(priceStorage)*entryBytes/gigabyte*l.TimelineDays/daysAMonth
+	entry := (p.of("table_write")+p.of("table_read")*followerBytes/readBytes)/million + p.of("storage")*entryBytes/gigabyte*l.TimelineDays/daysAMonth
 	push := l.PostsPerDay * entry
-	record := p.of(priceStorage) * (planBytes + lastChunkBytes) / gigabyte * l.recordDays() / daysAMonth
-	fixed := l.PostsPerDay * ((2*p.of(priceWrite)+p.of(priceRead))/million + record)
-	if pull := l.ReadsPerDay * followeeRCU * p.of(priceRead) / million; pull > push {
+	record := p.of("storage") * (planBytes + lastChunkBytes) / gigabyte * l.recordDays() / daysAMonth
+	fixed := l.PostsPerDay * ((2*p.of("table_write")+p.of("table_read"))/million + record)
+	if pull := l.ReadsPerDay * followeeRCU * p.of("table_read") / million; pull > push {
 		return "below", fixed / (pull - push)
 	}
 	return "always", 0

@@ -59,7 +59,7 @@ func holdFollow(t *testing.T, posts int) {
 	backfill := units.take()
 
 	e := one(t, func(l *Load) { l.FollowsPerDay, l.PostsPerDay, l.TimelineDays = 1, float64(posts)/30, 30 })
-	follow := row(t, e, RowFollows)
+	follow := row(t, e, "follows")
 	assert.InDelta(t, api.Write+backfill.Write, follow.Writes, 1e-9, "writes")
 	assert.InDelta(t, api.Read+backfill.Read, follow.Reads, 1e-9, "reads")
 	assert.InDelta(t, 1, follow.Messages, 0)
@@ -67,7 +67,7 @@ func holdFollow(t *testing.T, posts int) {
 	out.queued = nil
 	require.NoError(t, f.Unfollow(t.Context(), reader, author))
 	e = one(t, func(l *Load) { l.UnfollowsPerDay = 1 })
-	assert.InDelta(t, float64(len(out.queued)), row(t, e, RowUnfollows).Messages, 0, "messages of an unfollow")
+	assert.InDelta(t, float64(len(out.queued)), row(t, e, "unfollows").Messages, 0, "messages of an unfollow")
 }
 
 func TestTheEstimateHasTheMessageOfADeletion(t *testing.T) {
@@ -84,7 +84,7 @@ func TestTheEstimateHasTheMessageOfADeletion(t *testing.T) {
 	require.NoError(t, f.DeletePost(t.Context(), "ann", post.ID))
 	deletion := units.take()
 	e := one(t, func(l *Load) { l.PostsPerDay, l.DeletedShare = 1, 1 })
-	deletes := row(t, e, RowDeletes)
+	deletes := row(t, e, "deletes")
 	assert.InDelta(t, deletion.Write, deletes.Writes, 0)
 	assert.InDelta(t, deletion.Read, deletes.Reads, 0)
 	assert.InDelta(t, float64(out.sends+2*len(out.queued)), deletes.Requests, 0)

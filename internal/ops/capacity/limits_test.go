@@ -24,32 +24,32 @@ func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
 		edge  float64 // the maximum value without a warning
 		set   func(l *Load, d *Deployment, value float64)
 	}{
-		"posts a second": {LimitPosts, 5600, func(l *Load, _ *Deployment, v float64) { l.PostsPerDay = v }},
-		"posts at the peak": {LimitPosts, 5600, func(l *Load, _ *Deployment, v float64) {
+		"posts a second": {"posts by time", 5600, func(l *Load, _ *Deployment, v float64) { l.PostsPerDay = v }},
+		"posts at the peak": {"posts by time", 5600, func(l *Load, _ *Deployment, v float64) {
 			l.PostsPerDay, l.Peak = v/3, 3
 		}},
-		"api processes and a post": {LimitItem, 15, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay, l.RequestsPerCPU, l.Utilisation = v, 1, 1 }},
-		"api processes and a user": {LimitUser, 50, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay, l.RequestsPerCPU, l.Utilisation = v, 1, 1 }},
-		"an author's followers":    {LimitAuthor, 50_000, func(l *Load, _ *Deployment, v float64) { l.LargestAuthor = v }},
-		"an author who is pushed below a limit": {LimitAuthor, 50_000, func(l *Load, _ *Deployment, v float64) {
+		"api processes and a post": {"one post", 15, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay, l.RequestsPerCPU, l.Utilisation = v, 1, 1 }},
+		"api processes and a user": {"likes by a user", 50, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay, l.RequestsPerCPU, l.Utilisation = v, 1, 1 }},
+		"an author's followers":    {"an author's followers", 50_000, func(l *Load, _ *Deployment, v float64) { l.LargestAuthor = v }},
+		"an author who is pushed below a limit": {"an author's followers", 50_000, func(l *Load, _ *Deployment, v float64) {
 			l.LargestAuthor, l.PushLimit = v, 80_000
 		}},
-		"follows of an author": {LimitFollows, 500, func(l *Load, _ *Deployment, v float64) { l.HotFollows = v }},
-		"likes of a post":      {LimitLikes, 1000, func(l *Load, _ *Deployment, v float64) { l.HotLikes = v }},
-		"likes a window":       {LimitLikes, 1000, func(l *Load, _ *Deployment, v float64) { l.LikesAWindow = v }},
-		"comments of a post":   {LimitComments, 100, func(l *Load, _ *Deployment, v float64) { l.HotComments = v }},
-		"likes in flight":      {LimitFlight, 40_000, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay = v }},
-		"failing likes":        {LimitFlight, 60_000 / 301.5, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay, l.FailingShare = v, 1 }},
-		"quota of writes":      {LimitQuota, 40_000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
-		"quota of reads":       {LimitQuota, 40_000 / 32.5, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay = v }},
-		"quota, half used":     {LimitQuota, 20_000 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.Billing, d.ReadUse = v, Provisioned, 0.5 }},
-		"a new table":          {LimitNew, 4000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
-		"a ceiling of writes":  {LimitCeiling, 800 / 9., func(l *Load, d *Deployment, v float64) { l.PostsPerDay, l.PulledShare, d.MaxWrite = v, 1, 1000 }},
-		"a ceiling of reads":   {LimitCeiling, 800 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.MaxRead = v, 1000 }},
-		"tails of 16 tasks": {LimitTails, (0.7*3000/16 - 0.25) / 0.0111328125, func(l *Load, _ *Deployment, v float64) {
+		"follows of an author": {"follows of an author", 500, func(l *Load, _ *Deployment, v float64) { l.HotFollows = v }},
+		"likes of a post":      {"likes of a post", 1000, func(l *Load, _ *Deployment, v float64) { l.HotLikes = v }},
+		"likes a window":       {"likes of a post", 1000, func(l *Load, _ *Deployment, v float64) { l.LikesAWindow = v }},
+		"comments of a post":   {"comments of a post", 100, func(l *Load, _ *Deployment, v float64) { l.HotComments = v }},
+		"likes in flight":      {"messages in flight", 40_000, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay = v }},
+		"failing likes":        {"messages in flight", 60_000 / 301.5, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay, l.FailingShare = v, 1 }},
+		"quota of writes":      {"table quota", 40_000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
+		"quota of reads":       {"table quota", 40_000 / 32.5, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay = v }},
+		"quota, half used":     {"table quota", 20_000 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.Billing, d.ReadUse = v, Provisioned, 0.5 }},
+		"a new table":          {"a new table", 4000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
+		"a ceiling of writes":  {"the table's ceiling", 800 / 9., func(l *Load, d *Deployment, v float64) { l.PostsPerDay, l.PulledShare, d.MaxWrite = v, 1, 1000 }},
+		"a ceiling of reads":   {"the table's ceiling", 800 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.MaxRead = v, 1000 }},
+		"tails of 16 tasks": {"tails of live homes", (0.7*3000/16 - 0.25) / 0.0111328125, func(l *Load, _ *Deployment, v float64) {
 			l.Streams, l.PostsPerDay, l.PulledShare = 0.5, v, 1
 		}},
-		"live homes of 2 tasks": {LimitStreams, 2 * 0.7 * 4096. / day, func(l *Load, _ *Deployment, v float64) { l.Streams = v }},
+		"live homes of 2 tasks": {"live homes of a process", 2 * 0.7 * 4096. / day, func(l *Load, _ *Deployment, v float64) { l.Streams = v }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			warned := func(value float64) bool {
@@ -61,7 +61,7 @@ func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
 			if tt.edge == math.Trunc(tt.edge) && tt.edge > 0 {
 				below = tt.edge
 			}
-			if tt.limit == LimitPosts || tt.limit == LimitFlight { // these limits sum up fractions
+			if tt.limit == "posts by time" || tt.limit == "messages in flight" { // these limits sum up fractions
 				below = tt.edge * (1 - 1e-9)
 			}
 			assert.Falsef(t, warned(below), "at %v", below)
@@ -75,7 +75,7 @@ func TestAPulledAuthorReachesNoLimitOfItsFollowers(t *testing.T) {
 	l := DefaultLoad()
 	l.LargestAuthor, l.PushLimit = 900_000, 50_000
 	for _, w := range estimate(t, l).Warnings {
-		assert.NotEqual(t, LimitAuthor, w.Limit)
+		assert.NotEqual(t, "an author's followers", w.Limit)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestATableWithProvisionedCapacityIsNoNewOne(t *testing.T) {
 	l, d := DefaultLoad(), DefaultDeployment()
 	l.Users, l.Followers, d.Billing = 1e7, 200, Provisioned
 	for _, w := range New(l, d, listed(t)).Warnings {
-		assert.NotEqual(t, LimitNew, w.Limit)
+		assert.NotEqual(t, "a new table", w.Limit)
 	}
 }
 

@@ -109,7 +109,7 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 		return row(t, one(t, func(l *Load) {
 			l.Notifications, l.NoticesAWindow, l.NewNotices = true, 1, 1
 			load(l)
-		}), RowNotices)
+		}), "notifications")
 	}
 	aLike, anEnd := noticed(func(l *Load) { l.LikesPerDay = 1 }), noticed(func(l *Load) { l.UnfollowsPerDay = 1 })
 	deletedOne, deletedFive := "home by push, a post of the page deleted", "home by push, five posts of the page deleted"
@@ -117,30 +117,30 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 		what      string
 		got, want float64
 	}{
-		{"post, writes", row(t, all, RowPosts).Writes, unit("post", wcu)},
-		{"post with a key, writes", row(t, keyed, RowPosts).Writes, unit("post with an Idempotency-Key", wcu)},
-		{"post, reads", row(t, all, RowPosts).Reads, unit("post", rcu)},
-		{"home", row(t, all, RowHomes).Reads, unit("home by push", rcu)},
+		{"post, writes", row(t, all, "posts").Writes, unit("post", wcu)},
+		{"post with a key, writes", row(t, keyed, "posts").Writes, unit("post with an Idempotency-Key", wcu)},
+		{"post, reads", row(t, all, "posts").Reads, unit("post", rcu)},
+		{"home", row(t, all, "homes").Reads, unit("home by push", rcu)},
 		{"home, one deleted post", refillRCU(1), unit(deletedOne, rcu) - unit("home by push", rcu)},
 		{"home, five deleted posts", refillRCU(5), unit(deletedFive, rcu) - unit("home by push", rcu)},
 		{"home, the minute after a follow", followedRCU, (unit("home by push, within a minute after 20 follows", rcu) - unit("home by push", rcu)) / 20},
-		{"like, reads of the API", row(t, all, RowLikes).Reads, unit("like or unlike", rcu)},
-		{"like, writes", row(t, bare, RowLikes).Writes, unit("like or unlike", wcu) + put(1)},
-		{"like, writes with the index", row(t, all, RowLikes).Writes, unit("like or unlike", wcu) + put(2)},
+		{"like, reads of the API", row(t, all, "likes").Reads, unit("like or unlike", rcu)},
+		{"like, writes", row(t, bare, "likes").Writes, unit("like or unlike", wcu) + put(1)},
+		{"like, writes with the index", row(t, all, "likes").Writes, unit("like or unlike", wcu) + put(2)},
 		{"follow, writes of the API", followWCU, unit("follow", wcu)},
 		{"follow, reads of the API", followRCU, unit("follow", rcu)},
-		{"unfollow, writes", row(t, all, RowUnfollows).Writes, unit("unfollow", wcu)},
-		{"unfollow, reads", row(t, all, RowUnfollows).Reads, unit("unfollow", rcu)},
-		{"comment, writes", row(t, all, RowComments).Writes, unit("comment", wcu)},
-		{"comment, reads", row(t, all, RowComments).Reads, unit("comment", rcu)},
-		{"poll", row(t, all, RowPolls).Reads, unit("news of a home, none", rcu)},
+		{"unfollow, writes", row(t, all, "unfollows").Writes, unit("unfollow", wcu)},
+		{"unfollow, reads", row(t, all, "unfollows").Reads, unit("unfollow", rcu)},
+		{"comment, writes", row(t, all, "comments").Writes, unit("comment", wcu)},
+		{"comment, reads", row(t, all, "comments").Reads, unit("comment", rcu)},
+		{"poll", row(t, all, "polls").Reads, unit("news of a home, none", rcu)},
 		{"a new like, its notification, writes", aLike.Writes, unit("a new like", wcu)},
 		{"a new like, its notification, reads", aLike.Reads, unit("a new like", rcu)},
 		{"the end of a follow, its notification, writes", anEnd.Writes, unit("the end of a follow", wcu)},
 		{"the end of a follow, its notification, reads", anEnd.Reads, unit("the end of a follow", rcu)},
 		{"the end of a follow, messages to the notifier", anEnd.Messages, 1},
-		{"delete, writes", row(t, all, RowDeletes).Writes, unit("delete a post", wcu)},
-		{"delete, reads", row(t, all, RowDeletes).Reads, unit("delete a post", rcu)},
+		{"delete, writes", row(t, all, "deletes").Writes, unit("delete a post", wcu)},
+		{"delete, reads", row(t, all, "deletes").Reads, unit("delete a post", rcu)},
 	} {
 		assert.Truef(t, near(tt.got, tt.want),
 			"%s: the estimate has %v, docs/ACCESS_PATTERNS.md has %v", tt.what, tt.got, tt.want)
@@ -256,7 +256,7 @@ func holdFanOut(t *testing.T, followers int) {
 	fanout, requests := units.take(), float64(out.sends+2*(messagesTaken-1))
 
 	e := one(t, func(l *Load) { l.Followers, l.PostsPerDay = float64(followers), 1 })
-	posts, deliveries := row(t, e, RowPosts), row(t, e, RowFanOut)
+	posts, deliveries := row(t, e, "posts"), row(t, e, "fan-out")
 	if posts.Writes != post.Write || posts.Reads != post.Read || posts.Requests != float64(postRequests) {
 		t.Errorf("the estimate of a post is %+v; it cost %+v and %d requests", posts, post, postRequests)
 	}

@@ -8,17 +8,14 @@ import "math"
 func noticeRows(l Load) []Row {
 	begins, ends := l.Users*(l.LikesPerDay+l.ReactionsPerDay+l.CommentsPerDay+l.FollowsPerDay), l.Users*l.UnfollowsPerDay
 	actions, windows, endings := begins+ends, begins/l.NoticesAWindow, ends/l.NoticesAWindow
-	made := Row{
-		Name: RowNotices, Count: actions, Writes: windows*(l.NewNotices*newNoticeWCU+(1-l.NewNotices)*laterNoticeWCU) + endings*endedNoticeWCU,
+	all := []Row{{
+		Name: "notifications", Count: actions, Writes: windows*(l.NewNotices*newNoticeWCU+(1-l.NewNotices)*laterNoticeWCU) + endings*endedNoticeWCU,
 		Reads:    (windows+endings)*noticeRCU + begins*noticeActorRCU + (l.Users*l.CommentsPerDay+ends)*noticeRecordRCU,
-		Messages: actions, Requests: actions * messageRequests / math.Min(requestMessages, l.NoticesAWindow),
+		Messages: actions, Requests: actions * messageRequests / math.Min(requestMessages, l.NoticesAWindow), notices: actions,
 		Stored: windows * l.NewNotices * noticeDays * noticeBytes / gigabyte, Index: windows * l.NewNotices * noticeDays * noticeIndexBytes / gigabyte,
-		fanout: actions / l.LikesPerCPU,
-	}
-	pages := l.single(RowNoticed, l.NoticePagesPerDay, Row{Writes: noticeMarkWCU, Reads: noticePageRCU, Egress: l.PageKB * kilobyte / gigabyte})
-	all := []Row{made, pages}
+	}, flow("notifications: pages", l.Users*l.NoticePagesPerDay, Row{Writes: noticeMarkWCU, Reads: noticePageRCU, Egress: l.PageKB * kilobyte / gigabyte, calls: 1})}
 	if open := l.Users * l.Streams; open > 0 {
-		all = append(all, Row{Name: RowUnread, Count: open, Reads: open * unreadStreamRCU * secondsADay})
+		all = append(all, Row{Name: "streams: unread", Count: open, Reads: open * unreadStreamRCU * secondsADay})
 	}
 	return all
 }

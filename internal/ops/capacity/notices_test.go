@@ -13,24 +13,24 @@ func TestNotificationsCostTwoOrThreeWritesAWindow(t *testing.T) {
 	l := DefaultLoad()
 	l.Users, l.CommentsPerDay, l.FollowsPerDay, l.UnfollowsPerDay = 1e7, 0, 0, 0
 	for _, r := range estimate(t, l).Rows {
-		assert.NotContains(t, []string{RowNotices, RowNoticed, RowUnread, RowReactions}, r.Name, "off by default")
+		assert.NotContains(t, []string{"notifications", "notifications: pages", "streams: unread", "reactions"}, r.Name, "off by default")
 	}
 	off := estimate(t, l)
 	l.Notifications, l.Streams = true, 0.01
 	for fresh, want := range map[float64]float64{1: 1e8, 0: 1.5e8} {
 		l.NewNotices = fresh
 		e := estimate(t, l)
-		assert.InDelta(t, want, row(t, e, RowNotices).Writes, 1)
-		assert.InDelta(t, 1.75e8, row(t, e, RowNotices).Reads, 1, "three for a window, and half a unit for an actor")
-		assert.InDelta(t, 1.5e8, row(t, e, RowNotices).Requests, 1, "each action alone")
-		assert.InDelta(t, 1e7*37.5, row(t, e, RowNoticed).Reads, 1)
-		assert.InDelta(t, 1e7, row(t, e, RowNoticed).Writes, 1)
-		assert.InDelta(t, 1e5*0.025*secondsADay, row(t, e, RowUnread).Reads, 1)
-		assert.Greater(t, line(t, e, LineQueues), line(t, off, LineQueues), "the notifier's queue idles, too")
+		assert.InDelta(t, want, row(t, e, "notifications").Writes, 1)
+		assert.InDelta(t, 1.75e8, row(t, e, "notifications").Reads, 1, "three for a window, and half a unit for an actor")
+		assert.InDelta(t, 1.5e8, row(t, e, "notifications").Requests, 1, "each action alone")
+		assert.InDelta(t, 1e7*37.5, row(t, e, "notifications: pages").Reads, 1)
+		assert.InDelta(t, 1e7, row(t, e, "notifications: pages").Writes, 1)
+		assert.InDelta(t, 1e5*0.025*secondsADay, row(t, e, "streams: unread").Reads, 1)
+		assert.Greater(t, line(t, e, "queues"), line(t, off, "queues"), "the notifier's queue idles, too")
 	}
 	l.NewNotices, l.NoticesAWindow = 0, 100
-	assert.InDelta(t, 1.5e6, row(t, estimate(t, l), RowNotices).Writes, 1)
-	assert.InDelta(t, 1.5e7, row(t, estimate(t, l), RowNotices).Requests, 1, "in tens")
+	assert.InDelta(t, 1.5e6, row(t, estimate(t, l), "notifications").Writes, 1)
+	assert.InDelta(t, 1.5e7, row(t, estimate(t, l), "notifications").Requests, 1, "in tens")
 }
 
 // A reaction of any kind costs as much as a like.
@@ -39,7 +39,7 @@ func TestAReactionCostsWhatALikeCosts(t *testing.T) {
 	l := DefaultLoad()
 	l.ReactionsPerDay = l.LikesPerDay
 	e := estimate(t, l)
-	likes, reactions := row(t, e, RowLikes), row(t, e, RowReactions)
+	likes, reactions := row(t, e, "likes"), row(t, e, "reactions")
 	likes.Name = reactions.Name
 	assert.Equal(t, likes, reactions)
 }

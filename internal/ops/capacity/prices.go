@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"fanfare/internal/strictjson"
@@ -31,49 +31,11 @@ type Prices struct {
 //go:embed prices.json
 var listPrices []byte
 
-// monthLayout is the time layout of a price's date.
-const monthLayout = "2006-01"
-
-// freshMonths is the number of months, after its own month, for which a price is fresh.
-const freshMonths = 12
-
-// The names of the prices in prices.json.
 const (
-	priceWrite            = "table_write"
-	priceRead             = "table_read"
-	priceProvisionedWrite = "provisioned_write"
-	priceProvisionedRead  = "provisioned_read"
-	priceReserved         = "reserved_discount"
-	priceStorage          = "storage"
-	priceRecovery         = "recovery"
-	priceRequest          = "queue_request"
-	priceGroup            = "queue_group"
-	priceTaskCPU          = "task_cpu"
-	priceTaskMemory       = "task_memory"
-	priceBalancerHour     = "balancer_hour"
-	priceBalancerUnit     = "balancer_unit"
-	priceNATHour          = "nat_hour"
-	priceNATGB            = "nat_gb"
-	priceAddress          = "address_hour"
-	priceEgress10         = "egress_to_10_tb"
-	priceEgress50         = "egress_to_50_tb"
-	priceEgress150        = "egress_to_150_tb"
-	priceEgressAbove      = "egress_above"
-	priceLog              = "log_gb"
-	priceMetric           = "metric"
-	priceAlarm            = "alarm"
-	priceSupportLeast     = "support_least"
-	priceSupport10        = "support_to_10k"
-	priceSupport80        = "support_to_80k"
-	priceSupport250       = "support_to_250k"
-	priceSupportAbove     = "support_above"
-	priceMachineCPU       = "machine_cpu"
-	priceDisk             = "disk_gb"
-	priceSnapshot         = "snapshot_gb"
+	monthLayout = "2006-01" // of a price's date
+	freshMonths = 12        // after its own month, a price is fresh for this number of months
+	maxPrice    = 1e6       // above each price of AWS; the bound keeps sums finite
 )
-
-// maxPrice is above each price of AWS, and keeps sums finite.
-const maxPrice = 1e6
 
 // ListPrices returns the prices of the binary.
 func ListPrices() (Prices, error) {
@@ -95,95 +57,59 @@ func ReadPrices(text []byte) (Prices, error) {
 	if err := strictjson.UnmarshalKnown(text, &p); err != nil {
 		return Prices{}, err
 	}
-	var faults []error
-	if p.Region == "" {
-		faults = append(faults, errors.New("region: name the region of the prices"))
-	}
+	var f faults
+	f.add(p.Region == "", "region: name the region of the prices")
 	for _, name := range slices.Sorted(maps.Keys(p.Prices)) {
-		if _, known := list.Prices[name]; !known {
-			faults = append(faults, fmt.Errorf("prices.%s: there is no such price", name))
-		}
+		_, known := list.Prices[name]
+		f.add(!known, "prices.%s: there is no such price", name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(list.Prices)) {
 		price, there := p.Prices[name]
 		if !there {
-			faults = append(faults, fmt.Errorf("prices.%s: is missing", name))
+			f.add(true, "prices.%s: is missing", name)
 			continue
 		}
-		if err := price.check(list.Prices[name].Unit); err != nil {
-			faults = append(faults, fmt.Errorf("prices.%s.%w", name, err))
-		}
+		unit := list.Prices[name].Unit
+		f.add(price.Value < 0 || price.Value > maxPrice, "prices.%s.value: %v is not from 0 to %v", name, price.Value, float64(maxPrice))
+		f.add(strings.HasPrefix(unit, "share ") && price.Value > 1, "prices.%s.value: %v is a share, so it cannot be above 1", name, price.Value)
+		f.add(price.Unit != unit, "prices.%s.unit: %q must be %q", name, price.Unit, unit)
+		f.add(price.Source == "", "prices.%s.source: name where the price is from", name)
+		_, err := time.Parse(monthLayout, price.Date)
+		f.add(err != nil, "prices.%s.date: %q is no month such as 2026-11", name, price.Date)
 	}
-	if len(faults) > 0 {
-		return Prices{}, errors.Join(faults...)
+	if len(f) > 0 {
+		return Prices{}, errors.Join(f...)
 	}
 	return p, nil
 }
 
-// check returns an error that begins with the name of the wrong field.
-func (p Price) check(unit string) error {
-	switch {
-	case math.IsNaN(p.Value) || p.Value < 0 || p.Value > maxPrice:
-		return fmt.Errorf("value: %v is not from 0 to %v", p.Value, float64(maxPrice))
-	case p.Unit != unit:
-		return fmt.Errorf("unit: %q must be %q", p.Unit, unit)
-	case p.Source == "":
-		return errors.New("source: name where the price is from")
-	case (unit == "share of the bill" || unit == shareSaved) && p.Value > 1:
-		return fmt.Errorf("value: %v is a share, so it cannot be above 1", p.Value)
-	}
-	if _, err := time.Parse(monthLayout, p.Date); err != nil {
-		return fmt.Errorf("date: %q is no month such as 2026-11", p.Date)
-	}
-	return nil
-}
-
-// shareSaved is the unit of a reservation's discount.
-const shareSaved = "share of the price that a reservation of a year saves"
-
-// of returns the value of the price with a name.
+// of returns the value of the price with a name. Tests compare the bills, so a wrong name is found.
 func (p Prices) of(name string) float64 { return p.Prices[name].Value }
 
 // Oldest returns the date of the oldest price.
 func (p Prices) Oldest() string {
-	oldest := ""
-	for _, price := range p.Prices {
-		if oldest == "" || price.Date < oldest {
-			oldest = price.Date
-		}
-	}
-	return oldest
+	return slices.MinFunc(slices.Collect(maps.Values(p.Prices)), func(a, b Price) int { return strings.Compare(a.Date, b.Date) }).Date
 }
 
 // FromMemory returns the names of the prices that no source confirmed.
-func (p Prices) FromMemory() []string {
-	names := []string{}
-	for _, name := range slices.Sorted(maps.Keys(p.Prices)) {
-		if p.Prices[name].FromMemory {
-			names = append(names, name)
-		}
-	}
-	return names
+func (p Prices) FromMemory() []string { return p.names(func(p Price) bool { return p.FromMemory }) }
+
+// names returns the sorted names of the prices that match.
+func (p Prices) names(match func(Price) bool) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.Prices)), func(name string) bool { return !match(p.Prices[name]) })
 }
 
 // Stale returns a warning if a price is older than a year, or if the date of a price is
 // after now. Otherwise it returns "".
 func (p Prices) Stale(now time.Time) string {
-	var old, ahead []string
-	for _, name := range slices.Sorted(maps.Keys(p.Prices)) {
-		month, err := time.Parse(monthLayout, p.Prices[name].Date)
-		switch {
-		case err != nil: // check refuses such a date
-		case month.After(now):
-			ahead = append(ahead, name)
-		case !now.Before(month.AddDate(0, 1+freshMonths, 0)):
-			old = append(old, name)
-		}
+	month := func(price Price) time.Time {
+		at, _ := time.Parse(monthLayout, price.Date) // check refuses other dates
+		return at
 	}
-	switch {
-	case len(ahead) > 0:
+	if ahead := p.names(func(price Price) bool { return month(price).After(now) }); len(ahead) > 0 {
 		return fmt.Sprintf("the date of %s is in the future: mend it in the file of --prices", ahead[0])
-	case len(old) > 0:
+	}
+	if old := p.names(func(price Price) bool { return !now.Before(month(price).AddDate(0, 1+freshMonths, 0)) }); len(old) > 0 {
 		return fmt.Sprintf("%d prices are more than a year old, the oldest of %s: give present ones with --prices", len(old), p.Oldest())
 	}
 	return ""

@@ -19,56 +19,46 @@ func throughput(e *Estimate, p Prices) ([]Line, *Reservation) {
 	d, t := e.Deployment, e.Total
 	if d.Billing != Provisioned {
 		perMonth := daysAMonth / million
-		return []Line{{LineWrites, t.Writes * perMonth * p.of(priceWrite)}, {LineReads, t.Reads * perMonth * p.of(priceRead)}}, nil
+		return []Line{{"table writes", t.Writes * perMonth * p.of("table_write")}, {"table reads", t.Reads * perMonth * p.of("table_read")}}, nil
 	}
 	day := dayOf(e.Load.Peak)
-	writes := capacityOf(day, t.Writes/secondsADay/d.TableUse)
-	reads := capacityOf(day, t.Reads/secondsADay/d.ReadUse)
-	discount := p.of(priceReserved)
-	lines := []Line{
-		{LineWrites, writes.dollars(p.of(priceProvisionedWrite), d.ReservedWCU, discount)},
-		{LineReads, reads.dollars(p.of(priceProvisionedRead), d.ReservedRCU, discount)},
-	}
-	best := Reservation{WCU: writes.cheapest(p.of(priceProvisionedWrite), discount), RCU: reads.cheapest(p.of(priceProvisionedRead), discount)}
-	best.Saves = writes.dollars(p.of(priceProvisionedWrite), 0, 0) - writes.dollars(p.of(priceProvisionedWrite), best.WCU, discount) +
-		reads.dollars(p.of(priceProvisionedRead), 0, 0) - reads.dollars(p.of(priceProvisionedRead), best.RCU, discount)
-	return lines, &best
+	writes := hourly{day, t.Writes / secondsADay / d.TableUse, p.of("provisioned_write"), p.of("reserved_discount")}
+	reads := hourly{day, t.Reads / secondsADay / d.ReadUse, p.of("provisioned_read"), p.of("reserved_discount")}
+	best := Reservation{WCU: writes.cheapest(), RCU: reads.cheapest()}
+	best.Saves = writes.dollars(0) - writes.dollars(best.WCU) + reads.dollars(0) - reads.dollars(best.RCU)
+	return []Line{{"table writes", writes.dollars(d.ReservedWCU)}, {"table reads", reads.dollars(d.ReservedRCU)}}, &best
 }
 
-// hourly has the provisioned units of each hour of a day.
-type hourly [hoursADay]float64
+// hourly has the provisioned units of each hour of a day as a day with the mean 1 and the mean of the
+// units, the price of a unit in an hour, and the discount for reserved units.
+type hourly struct {
+	day                   [hoursADay]float64
+	mean, price, discount float64
+}
 
 // dollars returns the monthly price with a number of reserved units.
-func (h hourly) dollars(perHour, reserved, discount float64) float64 {
+func (h hourly) dollars(reserved float64) float64 {
 	beyond := 0.
-	for _, units := range h {
-		beyond += math.Max(0, units-reserved)
+	for _, share := range h.day {
+		beyond += math.Max(0, share*h.mean-reserved)
 	}
-	return daysAMonth * perHour * (beyond + hoursADay*reserved*(1-discount))
+	return daysAMonth * h.price * (beyond + hoursADay*reserved*(1-h.discount))
 }
 
 // cheapest returns the number of reserved units with the lowest price.
-func (h hourly) cheapest(perHour, discount float64) float64 {
+func (h hourly) cheapest() float64 {
 	best := 0.
-	for _, units := range slices.Sorted(slices.Values(h[:])) {
-		if h.dollars(perHour, units, discount) < h.dollars(perHour, best, discount) {
-			best = units
+	for _, share := range slices.Sorted(slices.Values(h.day[:])) {
+		if h.dollars(share*h.mean) < h.dollars(best) {
+			best = share * h.mean
 		}
 	}
 	return best
 }
 
-// capacityOf multiplies the load of each hour of a day by mean. The mean of day is 1.
-func capacityOf(day hourly, mean float64) hourly {
-	for i := range day {
-		day[i] *= mean
-	}
-	return day
-}
-
 // dayOf returns the load of each hour of a day. The busiest minute has peak times the mean.
 // The load is a curve e^(k cos t), which has one maximum like the days of people.
-func dayOf(peak float64) (day hourly) {
+func dayOf(peak float64) (day [hoursADay]float64) {
 	at := func(k float64) (minutes [minutesADay]float64) {
 		sum := 0.
 		for i := range minutes {

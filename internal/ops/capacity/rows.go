@@ -1,6 +1,9 @@
 package capacity
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Row is one flow of all users in one day.
 type Row struct {
@@ -19,57 +22,44 @@ type Row struct {
 	// index's part of Stored.
 	Stored float64 `json:"stored_gb"`
 	Index  float64 `json:"index_gb"`
-	// api, fanout and likeagg are the CPU-seconds of each daemon.
-	api, fanout, likeagg float64
+	// The work of the daemons: the API answers calls, fanout delivers entries and notices, likeagg counts likes.
+	calls, deliveries, notices, likes float64
 }
 
-// The names of the rows.
-const (
-	RowPosts     = "posts"
-	RowFanOut    = "fan-out"
-	RowHomes     = "homes"
-	RowDeleted   = "homes: deleted posts"
-	RowDeletes   = "deletes"
-	RowLikes     = "likes"
-	RowFollows   = "follows"
-	RowFollowed  = "follows: the minute after"
-	RowUnfollows = "unfollows"
-	RowComments  = "comments"
-	RowPolls     = "polls"
-	RowReactions = "reactions"
-	RowNotices   = "notifications"
-	RowNoticed   = "notifications: pages"
-	RowUnread    = "streams: unread"
-	RowAway      = "away"
-	RowStreams   = "streams: idle"
-	RowArrivals  = "streams: arrivals"
-	RowOpenings  = "streams: openings"
-	RowTails     = "streams: tails"
-)
-
-func (r Row) plus(o Row) Row {
+// plus returns r with n times the amounts of o.
+func (r Row) plus(n float64, o Row) Row {
 	return Row{
-		r.Name, 0, r.Writes + o.Writes, r.Reads + o.Reads, r.Requests + o.Requests, r.Messages + o.Messages, r.Egress + o.Egress,
-		r.Stored + o.Stored, r.Index + o.Index, r.api + o.api, r.fanout + o.fanout, r.likeagg + o.likeagg,
+		r.Name, r.Count, r.Writes + n*o.Writes, r.Reads + n*o.Reads, r.Requests + n*o.Requests, r.Messages + n*o.Messages, r.Egress + n*o.Egress,
+		r.Stored + n*o.Stored, r.Index + n*o.Index, r.calls + n*o.calls, r.deliveries + n*o.deliveries, r.notices + n*o.notices, r.likes + n*o.likes,
 	}
 }
+
+// flow returns the row of n things, each with the amounts of one.
+func flow(name string, n float64, one Row) Row { return Row{Name: name, Count: n}.plus(n, one) }
 
 // rows returns the flows of a day, but without the tails of live homes, which depend on the number of processes.
 func rows(l Load) []Row {
-	all := []Row{postRow(l), fanOutRow(l), homeRow(l)}
-	for _, r := range []Row{
-		deletedRow(l), deleteRow(l), likeRow(RowLikes, l, l.LikesPerDay), likeRow(RowReactions, l, l.ReactionsPerDay), followRow(l), followedRow(l),
-		l.single(RowUnfollows, l.UnfollowsPerDay, Row{Writes: unfollowWCU, Reads: unfollowRCU}),
-		l.single(RowComments, l.CommentsPerDay, Row{
-			Writes: commentWCU, Reads: commentRCU, Stored: commentBytes * l.KeptDays / gigabyte, Index: commentIndexed * l.KeptDays / gigabyte,
+	stored := func(bytes float64) float64 { return bytes * l.KeptDays / gigabyte }
+	like := likeCost(l)
+	all := []Row{
+		flow("posts", l.Users*l.PostsPerDay, Row{
+			Writes: postWCU + keyWCU*l.KeyedShare, Reads: postRCU, Requests: messageRequests, Messages: 1, Stored: stored(postBytes), Index: stored(postIndexBytes), calls: 1,
 		}),
-		l.single(RowPolls, l.PollsPerDay, Row{Reads: pollRCU, Egress: pollKB * kilobyte / gigabyte}),
+		fanOutRow(l),
+		flow("homes", l.Users*l.ReadsPerDay, Row{Reads: homeReads(l), Egress: l.PageKB * kilobyte / gigabyte, calls: 1}),
+		deletedRow(l),
+		flow("deletes", l.Users*(l.PostsPerDay*l.DeletedShare), Row{Writes: deleteWCU, Reads: deleteRCU, Requests: messageRequests, Messages: 1, calls: 1}),
+		flow("likes", l.Users*l.LikesPerDay, like),
+		flow("reactions", l.Users*l.ReactionsPerDay, like), // each reaction costs as much as a like
+		flow("follows", l.Users*l.FollowsPerDay, followCost(l)),
+		// A page that is read within the minute after a follow also reads the new author's list.
+		flow("follows: the minute after", l.Users*l.FollowsPerDay*l.ReadsPerDay/minutesADay, Row{Reads: followedRCU}),
+		flow("unfollows", l.Users*l.UnfollowsPerDay, Row{Writes: unfollowWCU, Reads: unfollowRCU, calls: 1}),
+		flow("comments", l.Users*l.CommentsPerDay, Row{Writes: commentWCU, Reads: commentRCU, Stored: stored(commentBytes), Index: stored(commentIndexed), calls: 1}),
+		flow("polls", l.Users*l.PollsPerDay, Row{Reads: pollRCU, Egress: pollKB * kilobyte / gigabyte, calls: 1}),
 		awayRow(l),
-	} {
-		if r.Count > 0 {
-			all = append(all, r)
-		}
 	}
+	all = append(all[:3], slices.DeleteFunc(all[3:], func(r Row) bool { return r.Count == 0 })...)
 	if l.Streams > 0 {
 		all = append(all, streamRows(l)...)
 	}
@@ -79,32 +69,6 @@ func rows(l Load) []Row {
 	return all
 }
 
-const (
-	kilobyte = 1e3
-	pollKB   = 0.5
-	eventKB  = 2 // the size of an event of a live home
-)
-
-// single returns the row of an API call. Each user makes perDay calls, and one is the cost of one call.
-func (l Load) single(name string, perDay float64, one Row) Row {
-	n := l.Users * perDay
-	return Row{
-		Name: name, Count: n, Writes: n * one.Writes, Reads: n * one.Reads, Requests: n * one.Requests, Messages: n * one.Messages,
-		Egress: n * one.Egress, Stored: n * one.Stored, Index: n * one.Index, api: n / l.RequestsPerCPU,
-	}
-}
-
-func postRow(l Load) Row {
-	return l.single(RowPosts, l.PostsPerDay, Row{
-		Writes: postWCU + keyWCU*l.KeyedShare, Reads: postRCU, Requests: messageRequests, Messages: 1,
-		Stored: postBytes * l.KeptDays / gigabyte, Index: postIndexBytes * l.KeptDays / gigabyte,
-	})
-}
-
-func deleteRow(l Load) Row {
-	return l.single(RowDeletes, l.PostsPerDay*l.DeletedShare, Row{Writes: deleteWCU, Reads: deleteRCU, Requests: messageRequests, Messages: 1})
-}
-
 // fanOutRow returns the row of deliveries. Stored also has the edges of all follows. Followers of
 // pulled authors are not read. Away readers are read and skipped.
 func fanOutRow(l Load) Row {
@@ -112,36 +76,37 @@ func fanOutRow(l Load) Row {
 	read := posts * l.Followers
 	kept := read * (1 - l.AwayShare)
 	one := delivery(l.Followers)
-	return Row{
-		Name: RowFanOut, Count: kept, Writes: posts*one.Writes - read*l.AwayShare, Reads: posts * one.Reads,
-		Requests: posts * one.Requests, Messages: posts * one.Messages, fanout: read / l.DeliveriesPerCPU,
-		Stored: posts*one.Stored*l.recordDays() + (kept*l.TimelineDays*entryBytes+l.Users*l.Followers*edgeBytes)/gigabyte,
-	}
+	r := flow("fan-out", posts, one)
+	r.Count, r.deliveries = kept, read
+	r.Writes -= read * l.AwayShare
+	r.Stored = posts*one.Stored*l.recordDays() + (kept*l.TimelineDays*entryBytes+l.Users*l.Followers*edgeBytes)/gigabyte
+	return r
 }
 
 // delivery returns the cost of one post's fan-out. Stored has only the delivery record.
 func delivery(followers float64) Row {
-	// A delivery reads the post, the author's mode and all followers, and writes their entries, the
-	// plan and the chunk.
-	r := Row{Writes: followers + 2, Reads: 2 + pageRCU(followers), Stored: (planBytes + lastChunkBytes) / gigabyte}
 	if followers <= inlineFollowers {
-		return r
+		// A delivery reads the post, the author's mode and all followers, and writes their entries, the
+		// plan and the chunk.
+		return Row{Writes: followers + 2, Reads: 2 + pageRCU(followers), Stored: (planBytes + lastChunkBytes) / gigabyte}
 	}
 	chunks := math.Ceil(followers / chunkFollowers)
 	plans := math.Ceil(chunks / planChunks)
 	pages := (chunks-1)*pageRCU(chunkFollowers) + pageRCU(followers-(chunks-1)*chunkFollowers)
-	r.Writes = followers + 1 + 2*chunks // a chunk is written when it is planned and when it is done
-	// The first message reads the post, the count of followers, and a page that only shows that there are more
-	// followers. Planners then read all followers at half the price, and chunks read the followers again. Each
-	// plan and each chunk also reads the post and the delivery record, and each chunk also reads the plan.
-	// Each plan except the first reads a page of the preceding chunks, which costs two units.
-	r.Reads = 1 + pageRCU(inlineFollowers) + 1 + 1.5*pages + 2*plans + 2*(plans-1) + 3*chunks
-	// Chunks are sent in batches of ten, but the first chunks in batches of one, two, four and eight.
-	// In the worst case each message is received and deleted in its own requests.
-	r.Messages = plans + chunks
-	r.Requests = 2*r.Messages + math.Min(r.Messages, plans+math.Ceil(chunks/requestMessages)+3)
-	r.Stored = (planBytes + chunks*chunkBytes) / gigabyte
-	return r
+	messages := plans + chunks
+	return Row{
+		Writes: followers + 1 + 2*chunks, // a chunk is written when it is planned and when it is done
+		// The first message reads the post, the count of followers, and a page that only shows that there are more
+		// followers. Planners then read all followers at half the price, and chunks read the followers again. Each
+		// plan and each chunk also reads the post and the delivery record, and each chunk also reads the plan.
+		// Each plan except the first reads a page of the preceding chunks, which costs two units.
+		Reads:    1 + pageRCU(inlineFollowers) + 1 + 1.5*pages + 2*plans + 2*(plans-1) + 3*chunks,
+		Messages: messages,
+		// Chunks are sent in batches of ten, but the first chunks in batches of one, two, four and eight.
+		// In the worst case each message is received and deleted in its own requests.
+		Requests: 2*messages + math.Min(messages, plans+math.Ceil(chunks/requestMessages)+3),
+		Stored:   (planBytes + chunks*chunkBytes) / gigabyte,
+	}
 }
 
 // pageRCU returns the units of a consistent read of a page of followers.
@@ -149,101 +114,76 @@ func pageRCU(followers float64) float64 {
 	return math.Max(1, math.Ceil(followers*followerBytes/readBytes))
 }
 
-// homeRow returns the row of home pages. A page reads the timeline and the list of each pulled followee.
-func homeRow(l Load) Row {
-	one := homeRCU + math.Min(l.Followers, l.PulledShare*l.Followers*l.PostsPerDay/l.PulledPosts)*followeeRCU
+// homeReads returns the units of a home page, which reads the timeline and the list of each pulled followee.
+func homeReads(l Load) float64 {
+	units := homeRCU + math.Min(l.Followers, l.PulledShare*l.Followers*l.PostsPerDay/l.PulledPosts)*followeeRCU
 	if !l.LikesByUser {
-		one += likesByKeyRCU
+		units += likesByKeyRCU
 	}
-	return l.single(RowHomes, l.ReadsPerDay, Row{Reads: one, Egress: l.PageKB * kilobyte / gigabyte})
+	return units
 }
 
 // deletedRow returns the row of pages that lack a deleted post. The number of deleted posts
 // on a page has a binomial distribution.
 func deletedRow(l Load) Row {
-	pages, none, more := l.Users*l.ReadsPerDay, math.Pow(1-l.DeletedShare, pagePosts), 0.
+	pages, none, more, ways := l.Users*l.ReadsPerDay, math.Pow(1-l.DeletedShare, pagePosts), 0., 1.
 	for missing := 1; missing <= pagePosts; missing++ {
-		ways := 1. // the binomial coefficient
-		for i := range missing {
-			ways = ways * float64(pagePosts-i) / float64(i+1)
-		}
+		ways = ways * float64(pagePosts-missing+1) / float64(missing) // the binomial coefficient
 		more += ways * math.Pow(l.DeletedShare, float64(missing)) * math.Pow(1-l.DeletedShare, float64(pagePosts-missing)) * refillRCU(missing)
 	}
-	return Row{Name: RowDeleted, Count: pages * (1 - none), Reads: pages * more}
+	return Row{Name: "homes: deleted posts", Count: pages * (1 - none), Reads: pages * more}
 }
 
 // refillRCU returns the units of a refill of a page that lacks posts. If more than half of a
 // page is missing, a refill reads 100 references and their posts.
 func refillRCU(missing int) float64 {
-	if missing > pagePosts/2 {
-		return 120
+	measured := [...]float64{0, 4, 6, 8, 10.5, 13, 16.6, 20.2, 23.8, 27.4, 31} // by the posts that are missing, within half a unit
+	if missing < len(measured) {
+		return measured[missing]
 	}
-	from, price := 0, 0.
-	for _, known := range [...]struct {
-		missing int
-		price   float64
-	}{{1, 4}, {3, 8}, {5, 13}, {10, 31}} { // linear interpolation is right within half a unit
-		if missing <= known.missing {
-			return price + (known.price-price)*float64(missing-from)/float64(known.missing-from)
-		}
-		from, price = known.missing, known.price
-	}
-	return price
+	return 120
 }
 
-// likeRow returns the row of reactions of any kind, because each reaction costs as much as a like.
-func likeRow(name string, l Load, perDay float64) Row {
+// likeCost returns the cost of a like, or of a reaction of another kind.
+func likeCost(l Load) Row {
 	one := Row{
-		Writes: likeWCU + countWCU/l.LikesAWindow, Reads: likeRCU + countRCU/l.LikesAWindow, Messages: 1,
+		Writes: likeWCU + countWCU/l.LikesAWindow, Reads: likeRCU + countRCU/l.LikesAWindow, Messages: 1, calls: 1, likes: 1,
 		Requests: messageRequests / math.Min(requestMessages, l.LikesAWindow), Stored: likeBytes * l.KeptDays / gigabyte,
 	}
 	if l.LikesByUser {
 		one.Writes += indexWCU
 		one.Stored, one.Index = indexedLikeBytes*l.KeptDays/gigabyte, likeIndexBytes*l.KeptDays/gigabyte
 	}
-	r := l.single(name, perDay, one)
-	r.likeagg = r.Count / l.LikesPerCPU
-	return r
+	return one
 }
 
-// followRow returns the row of follows: the API's part, and the backfill of a worker, which
+// followCost returns the cost of a follow: the API's part, and the backfill of a worker, which
 // copies the author's newest posts as entries. Stored does not count these entries: in the
 // long run they replace entries of fan-out, which fanOutRow counts.
-func followRow(l Load) Row {
+func followCost(l Load) Row {
 	copied := math.Min(backfillPosts, l.PostsPerDay*l.TimelineDays)
 	page := math.Max(1, math.Ceil(copied*listedPostBytes/readBytes)) // the API and the worker each read this page
-	r := l.single(RowFollows, l.FollowsPerDay, Row{
-		Writes: followWCU + backfillWCU + copied, Requests: messageRequests, Messages: 1,
-		Reads: followRCU - 1 + page + backfillRCU + page,
-	})
-	r.fanout = r.Count * copied / l.DeliveriesPerCPU
-	return r
-}
-
-// followedRow returns the row of pages that are read within the minute after a follow. Such a
-// page reads the new author's list.
-func followedRow(l Load) Row {
-	pages := l.Users * l.FollowsPerDay * l.ReadsPerDay / minutesADay
-	return Row{Name: RowFollowed, Count: pages, Reads: pages * followedRCU}
+	return Row{
+		Writes: followWCU + backfillWCU + copied, Reads: followRCU - 1 + page + backfillRCU + page,
+		Requests: messageRequests, Messages: 1, calls: 1, deliveries: copied,
+	}
 }
 
 // awayRow returns the row of readers who leave and return. Edges are dated for some days, and
 // raised before these days end. A return raises the edges, reads the followees' posts and
 // writes the newest posts as entries.
 func awayRow(l Load) Row {
-	r := Row{Name: RowAway}
 	if l.AwayShare == 0 {
-		return r
+		return Row{}
 	}
 	followees := math.Max(1, math.Ceil(l.Followers*followeeBytes/readBytes))
 	refreshes := l.Users * (1 - l.AwayShare) / (l.ActiveDays - math.Min(refreshAhead, l.ActiveDays/2))
 	returns := l.Users * l.AwayShare * l.ReturnsPerDay
 	entries := math.Min(returnEntries(l.Followers), l.Followers*l.PostsPerDay*l.TimelineDays)
-	r.Count = refreshes + returns
+	r := flow("away", refreshes+returns, Row{Messages: 1, Requests: messageRequests})
 	r.Writes = refreshes*(l.Followers+refreshWCU) + returns*(l.Followers+returnWCU+entries)
 	r.Reads = refreshes*(1+followees) + returns*(1+2*followees+l.Followers)
-	r.Messages, r.Requests = r.Count, r.Count*messageRequests
-	r.fanout = (r.Writes + r.Reads) / l.DeliveriesPerCPU
+	r.deliveries = r.Writes + r.Reads
 	r.Stored = returns * entries * l.TimelineDays * entryBytes / gigabyte
 	return r
 }
@@ -262,11 +202,11 @@ func streamRows(l Load) []Row {
 	if l.StreamLikes {
 		idle = streamLikesRCU
 	}
-	arrivals, openings := open*l.Followers*l.PostsPerDay, open*l.OpeningsPerHour*hoursADay
+	arrivals := open * l.Followers * l.PostsPerDay
 	return []Row{
-		{Name: RowStreams, Count: open, Reads: open * idle * secondsADay},
-		{Name: RowArrivals, Count: arrivals, Reads: arrivals * lookRCU, Egress: arrivals * eventKB * kilobyte / gigabyte},
-		{Name: RowOpenings, Count: openings, Reads: openings * openingRCU},
+		{Name: "streams: idle", Count: open, Reads: open * idle * secondsADay},
+		{Name: "streams: arrivals", Count: arrivals, Reads: arrivals * lookRCU, Egress: arrivals * eventKB * kilobyte / gigabyte},
+		flow("streams: openings", open*l.OpeningsPerHour*hoursADay, Row{Reads: openingRCU}),
 	}
 }
 
@@ -274,7 +214,7 @@ func streamRows(l Load) []Row {
 // the newest seconds of all shards with eventual consistency. Each tenth read covers more seconds.
 func tailRow(l Load, processes float64) Row {
 	posts := l.Users * l.PostsPerDay / secondsADay
-	return Row{Name: RowTails, Count: processes, Reads: processes * postsShards * tailOfShard(posts) * secondsADay}
+	return Row{Name: "streams: tails", Count: processes, Reads: processes * postsShards * tailOfShard(posts) * secondsADay}
 }
 
 // tailOfShard returns the units of a second with which the tail of a process reads one shard, at a number of posts a second.

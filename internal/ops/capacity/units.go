@@ -54,6 +54,10 @@ const (
 	lastChunkBytes   = 174 // the only chunk of an inline delivery
 	chunkBytes       = 245
 
+	pollKB  = 0.5 // on the wire
+	eventKB = 2   // an event of a live home on the wire
+
+	kilobyte     = 1e3
 	million      = 1e6
 	gigabyte     = 1e9
 	daysAMonth   = 30.4
