@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -22,16 +21,15 @@ The prices are list prices of us-east-1. --prices replaces them by a file of the
 
 With --billing provisioned, the table's capacity follows the load: --table-use of it is used,
 and the units of --reserved-wcu and --reserved-rcu are paid day and night at a lower price.
-
---reference prints the table of docs/CAPACITY.md, which says when not to use AWS.`
+docs/CAPACITY.md names the networks that do not need AWS.`
 
 // capacityRun has the settings of one call of `fanfare capacity`.
 type capacityRun struct {
 	*app
-	load                           capacity.Load
-	deployment                     capacity.Deployment
-	prices                         string
-	asJSON, reference, printPrices bool
+	load                capacity.Load
+	deployment          capacity.Deployment
+	prices              string
+	asJSON, printPrices bool
 }
 
 func (a *app) capacityCommand() *cobra.Command {
@@ -57,9 +55,8 @@ func (a *app) capacityCommand() *cobra.Command {
 	f.BoolVar(&d.Support, "support", d.Support, "a Business support plan")
 	f.StringVar(&r.prices, "prices", "", "read the prices from a `file`")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
-	f.BoolVar(&r.reference, "reference", false, "print the table of docs/CAPACITY.md")
 	f.BoolVar(&r.printPrices, "print-prices", false, "print the prices, as --prices reads them")
-	c.MarkFlagsMutuallyExclusive("json", "reference", "print-prices")
+	c.MarkFlagsMutuallyExclusive("json", "print-prices")
 	return c
 }
 
@@ -81,11 +78,8 @@ func (r *capacityRun) run(c *cobra.Command, _ []string) error {
 		return r.printJSON(prices)
 	case r.asJSON:
 		return r.printJSON(estimate)
-	case r.reference:
-		_, err = io.WriteString(r.stdout, capacity.Reference(prices))
-	default:
-		_, err = fmt.Fprint(r.stdout, estimate)
 	}
+	_, err = fmt.Fprint(r.stdout, estimate)
 	return err
 }
 
