@@ -62,12 +62,11 @@ func machine(e *Estimate, p Prices) (dollars float64, carried bool) {
 
 // verdict compares the alternatives in one sentence.
 func (e *Estimate) verdict() string {
-	const small, middle = 100_000, 1_000_000
 	switch users := e.Load.Users; {
-	case users < small:
+	case users < 100_000:
 		tasks := slices.IndexFunc(e.Lines, func(line Line) bool { return strings.HasPrefix(line.Name, "tasks") })
 		return fmt.Sprintf("Below 100,000 users one machine is the cheap way: %.0f %% of this bill are tasks that mostly idle.", 100*e.Lines[tasks].Dollars/e.Dollars)
-	case users < middle:
+	case users < 1_000_000:
 		return "Below a million users take this shape for availability, not for its price."
 	case e.Deployment.Billing == OnDemand:
 		return "On demand this is the dearest of the usual ways. It buys that a machine or a zone may die without a lost answer, no operations, and no cliff."

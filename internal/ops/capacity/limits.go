@@ -13,19 +13,18 @@ type Warning struct {
 }
 
 const (
-	tableQuota      = 40_000 // the default quota of each kind of unit in a second
-	newTableWCU     = 4000
-	nearlyFull      = 0.7
-	ceilingFull     = 0.8
-	inFlight        = 120_000
-	likeSeconds     = 1.5 // the time for which a like is in flight: one and a half windows
-	hiddenSeconds   = 300 // the maximum time for which SQS hides a failed message
-	itemReads       = 200 // reads of one item in a second by a process, because reads are shared
-	authorPushed    = 80_000
-	authorMeant     = 50_000 // the number of followers from which an author should be pulled
-	authorFollows   = 500
-	postComments    = 100
-	likesAPartition = partitionWCU
+	tableQuota    = 40_000 // the default quota of each kind of unit in a second
+	newTableWCU   = 4000
+	nearlyFull    = 0.7
+	ceilingFull   = 0.8
+	inFlight      = 120_000
+	likeSeconds   = 1.5 // the time for which a like is in flight: one and a half windows
+	hiddenSeconds = 300 // the maximum time for which SQS hides a failed message
+	itemReads     = 200 // reads of one item in a second by a process, because reads are shared
+	authorPushed  = 80_000
+	authorMeant   = 50_000 // the number of followers from which an author should be pulled
+	authorFollows = 500
+	postComments  = 100
 )
 
 // warnings returns the limits of AWS and of the product that the load reaches.
@@ -50,7 +49,7 @@ func warnings(e *Estimate) []Warning {
 		"a post of the author with %s followers reaches %s of them a second, so it takes %s s: set FANFARE_PUSH_LIMIT to %s", l.LargestAuthor, authorPushed, l.LargestAuthor/authorPushed, authorMeant)
 	add("follows of an author", l.HotFollows > authorFollows, "%s follows/s of one author; its partition takes %s until DynamoDB splits it, the rest is answered 503", l.HotFollows, authorFollows)
 	likes := max(l.HotLikes, l.LikesAWindow)
-	add("likes of a post", likes > likesAPartition, "%s likes/s of one post; the like list of an author who was small takes %s, the rest waits in the queue", likes, likesAPartition)
+	add("likes of a post", likes > partitionWCU, "%s likes/s of one post; the like list of an author who was small takes %s, the rest waits in the queue", likes, partitionWCU)
 	add("comments of a post", l.HotComments > postComments, "%s comments/s of one post; its transactions conflict above %s, the rest is answered 503", l.HotComments, postComments)
 	add("likes by a user", l.LikesByUser && tasks.API*userLikes > partitionWCU, "%s api processes let one user like %s times a second; the index of its likes takes "+strconv.Itoa(partitionWCU), tasks.API, tasks.API*userLikes)
 	flight := l.LikesPerDay * perSecond * (likeSeconds + l.FailingShare*hiddenSeconds)

@@ -82,6 +82,7 @@ const (
 	tailFarSeconds  = 30    // the seconds of posts that each tenth read covers
 	userLikes       = 20    // likes of one user in a second in one process
 	streamsAProcess = 4096
+	streamsFull     = 0.7 // the maximum share of a process's streams that is in use, for the number of processes
 )
 
 // The units of notifications in their design (docs/ACCESS_PATTERNS.md). A window of actions on one
@@ -101,6 +102,3 @@ const (
 	noticeIndexBytes = 756   // the copy in the index
 	noticeDays       = 90    // FANFARE_NOTIFICATION_TTL
 )
-
-// streamsFull is the maximum share of a process's streams that is in use, for the number of processes.
-const streamsFull = 0.7
