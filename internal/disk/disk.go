@@ -333,31 +333,6 @@ func (d *guard) events() *pebble.EventListener {
 	}
 }
 
-// MakeDir makes a directory and its parents, and syncs them, so that they survive a crash. If
-// fs is nil, MakeDir uses the operating system's file system.
-func MakeDir(fs vfs.FS, dir string) error {
-	if fs == nil {
-		fs = vfs.Default
-	}
-	if info, err := fs.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
-	parent := fs.PathDir(dir)
-	if parent != dir {
-		if err := MakeDir(fs, parent); err != nil {
-			return err
-		}
-	}
-	if err := fs.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	d, err := fs.OpenDir(parent)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // lockError explains why a directory could not be locked.
 func lockError(dir string, err error) error {
 	// If the lock file cannot be made, the error is a PathError. If the lock is held, the

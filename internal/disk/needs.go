@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -263,49 +262,4 @@ func fileNumber(name string) uint64 {
 		return 0
 	}
 	return n
-}
-
-// private lets only the owner read a file.
-func private(f vfs.File) error {
-	if fd := f.Fd(); fd != vfs.InvalidFd {
-		return syscall.Fchmod(int(fd), 0o600)
-	}
-	return nil
-}
-
-// ReadFile returns the content of a file.
-func ReadFile(fsys vfs.FS, path string) ([]byte, error) {
-	f, err := fsys.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(f)
-	return data, errors.Join(err, f.Close())
-}
-
-// WriteFile stores a file that only its owner may read. After a crash the file is complete, and has the previous or the new content.
-func WriteFile(fsys vfs.FS, path string, data []byte) error {
-	tmp := path + ".tmp"
-	f, err := fsys.Create(tmp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	err = private(f)
-	if err == nil {
-		_, err = f.Write(data)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := fsys.Rename(tmp, path); err != nil {
-		return err
-	}
-	dir, err := fsys.OpenDir(fsys.PathDir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -124,7 +124,7 @@ func (d *Directory) name(draft, name string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("the disk of the directory needs hard links: %w", err)
 	}
-	return errors.Join(err, d.sync(dir))
+	return errors.Join(err, disk.SyncDir(d.fs, d.path(dir)))
 }
 
 // makeDir makes a directory, and syncs the directory and its parents. Even an existing
@@ -143,20 +143,12 @@ func (d *Directory) makeDir(dir string) error {
 		return err
 	}
 	for at := dir; at != "."; at = path.Dir(at) {
-		if err := d.sync(path.Dir(at)); err != nil {
+		if err := disk.SyncDir(d.fs, d.path(path.Dir(at))); err != nil {
 			return err
 		}
 	}
 	d.ready[dir] = true
 	return nil
-}
-
-func (d *Directory) sync(dir string) error {
-	f, err := d.fs.OpenDir(d.path(dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // Get implements Store.
@@ -299,7 +291,7 @@ func (d *Directory) Delete(ctx context.Context, name string) error {
 	if err := d.fs.Remove(d.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d.failed(ctx, "delete", name, err)
 	}
-	if err := d.sync(path.Dir(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.SyncDir(d.fs, d.path(path.Dir(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d.failed(ctx, "delete", name, err)
 	}
 	return nil

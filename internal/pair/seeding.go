@@ -175,11 +175,7 @@ func (s *seeding) close() error {
 // syncDirs brings the names of the files to the disk.
 func (s *seeding) syncDirs() error {
 	for _, name := range []string{"", datadir.Queue, datadir.Table} {
-		dir, err := s.fs.OpenDir(s.path(name))
-		if err == nil {
-			err = errors.Join(dir.Sync(), dir.Close())
-		}
-		if err != nil {
+		if err := disk.SyncDir(s.fs, s.path(name)); err != nil {
 			return fmt.Errorf("sync the directories of the standby: %w", err)
 		}
 	}

@@ -62,7 +62,7 @@ func copyFiles(ctx context.Context, a *archive.Archive, base archive.Base, dir *
 		return err
 	}
 	for _, name := range []string{datadir.Queue, datadir.Table, filepath.Join(logsDir, datadir.Queue), filepath.Join(logsDir, datadir.Table)} {
-		if err := syncDir(dir.Path(name)); err != nil {
+		if err := disk.SyncDir(nil, dir.Path(name)); err != nil {
 			return err
 		}
 	}
@@ -114,12 +114,4 @@ type counter func(int64)
 func (c counter) Write(p []byte) (int, error) {
 	c(int64(len(p)))
 	return len(p), nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

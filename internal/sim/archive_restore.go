@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/archive"
+	"fanfare/internal/disk"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/restore"
@@ -208,7 +209,7 @@ func (a *archived) restore(objects *vfs.MemFS, at time.Time) (*restoredDir, erro
 	}
 	for _, dir := range []string{dataDir, ""} { // the names of the directories survive a power cut
 		if err == nil {
-			err = syncDir(r.disk, dir)
+			err = disk.SyncDir(r.disk, dir)
 		}
 	}
 	if err == nil {
@@ -219,14 +220,6 @@ func (a *archived) restore(objects *vfs.MemFS, at time.Time) (*restoredDir, erro
 		return nil, err
 	}
 	return r, nil
-}
-
-func syncDir(disk vfs.FS, name string) error {
-	dir, err := disk.OpenDir(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // read reads the stores of a copy of the directory.

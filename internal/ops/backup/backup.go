@@ -115,7 +115,7 @@ func Write(ctx context.Context, dir string, s Source) (_ Contents, err error) {
 			return c, err
 		}
 	}
-	if err := syncDir(dir); err != nil {
+	if err := disk.SyncDir(nil, dir); err != nil {
 		return c, err
 	}
 	list, err := json.MarshalIndent(c, "", "\t")
@@ -142,7 +142,7 @@ func (c *Contents) addStore(ctx context.Context, dir, from, store string) error 
 			return err
 		}
 	}
-	return syncDir(filepath.Join(dir, store))
+	return disk.SyncDir(nil, filepath.Join(dir, store))
 }
 
 func (c *Contents) add(ctx context.Context, source, dir, name string) error {
@@ -276,7 +276,7 @@ func fill(ctx context.Context, dir, data string, c Contents) error {
 			return fmt.Errorf("%s is damaged, for it differs from the list: choose another backup", want.Name)
 		}
 	}
-	return errors.Join(syncDir(filepath.Join(data, datadir.Table)), syncDir(filepath.Join(data, datadir.Queue)), syncDir(data))
+	return errors.Join(disk.SyncDir(nil, filepath.Join(data, datadir.Table)), disk.SyncDir(nil, filepath.Join(data, datadir.Queue)), disk.SyncDir(nil, data))
 }
 
 // emptied removes the files with the given names from a directory. Without names it removes all files.
@@ -327,12 +327,4 @@ func (r *reader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return r.Reader.Read(p)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
