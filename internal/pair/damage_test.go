@@ -132,7 +132,7 @@ func TestEachDamageOfAPairIsNamedOrHarmless(t *testing.T) {
 	tailOf(t, clean, killed, func() {})
 	whole := tailOf(t, clean, stopped, keep)
 	require.NoError(t, whole.finish())
-	file := func(dir string, number uint64) string { return path.Join(dir, path.Base(whole.path(number))) }
+	file := func(dir string, number uint64) string { return path.Join(dir, path.Base(whole.disk.Path(number))) }
 	content := func(fs vfs.FS, name string) []byte { return read(t, fs, name) }
 	const torn = "looks like a power cut"
 	kinds := []disktest.Kind{
@@ -158,7 +158,7 @@ func TestEachDamageOfAPairIsNamedOrHarmless(t *testing.T) {
 			assert.ErrorContains(t, err, "tail", what)
 			return disktest.Named
 		}
-		defer func() { require.NoError(t, got.close()) }()
+		defer func() { require.NoError(t, got.disk.Close()) }()
 		if assert.ObjectsAreEqual(framesIn(t, whole), framesIn(t, got)) {
 			return disktest.Harmless
 		}
@@ -190,7 +190,7 @@ func TestTheListOfATailSurvivesACrash(t *testing.T) {
 	for range 2 { // two processes
 		tail, err := openTail(files, "data/tail", 1)
 		require.NoError(t, err)
-		for n := tail.next; n < tail.next+4; n++ {
+		for n := tail.disk.Next(); n < tail.disk.Next()+4; n++ {
 			require.NoError(t, tail.append(wholeLog(n+1)...))
 			confirmed, err = tail.sync()
 			require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestTheListOfATailSurvivesACrash(t *testing.T) {
 		got, err := openTail(after.mem, "data/tail", 1)
 		require.NoError(t, err, "crash %d", i)
 		require.True(t, got.end().Covers(after.confirmed), "crash %d", i)
-		require.NoError(t, got.close())
+		require.NoError(t, got.disk.Close())
 	}
 }
 

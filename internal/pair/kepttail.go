@@ -33,7 +33,7 @@ func (k KeptTail) Frames() iter.Seq2[stream.Frame, error] {
 			}
 			wanted = yield(f, nil)
 		}
-		if err = errors.Join(err, r.close(), t.close()); err != nil && wanted {
+		if err = errors.Join(err, r.close(), t.disk.Close()); err != nil && wanted {
 			yield(stream.Frame{}, err)
 		}
 	}

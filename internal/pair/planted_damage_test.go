@@ -29,7 +29,7 @@ func bugsOfDamage() map[string]plantedBug {
 			"TestTheListOfATailSurvivesACrash", "is absent",
 		},
 		"an ordered end counts no bytes of a failed write": {
-			planttest.Edit{File: list, Old: "t.list(t.torn)", New: "t.list(false)"},
+			planttest.Edit{File: list, Old: "t.list(t.disk.Torn())", New: "t.list(false)"},
 			"TestATailEndsInOrderAfterAFailure", "a sound disk is refused",
 		},
 		"a new log is not in the list of its store": {

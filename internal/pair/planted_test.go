@@ -32,7 +32,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		formerDisk, forced          = "TestAFormerDiskOfTheStandbyIsNotPromoted", "TestAForcedPromotionWaitsForThePromiseOfTheRegister"
 		oldCopy, switchedOn         = "TestAnOldCopyDoesNotStart", "TestARegisterThatIsSwitchedOnAsksTheOtherMachine"
 		beside                      = "TestAPromotionBesideAConnectedPrimaryWaits"
-		tail, afterError            = "internal/pair/tail.go", "TestATailIsNotContinuedAfterAnError"
+		tail, files, afterError     = "internal/pair/tail.go", "internal/stream/files.go", "TestATailIsNotContinuedAfterAnError"
 		seeding                     = "internal/pair/seeding.go"
 		leftOut                     = "a standby that stops leaves out a message and takes the next one"
 		reach, stops                = "internal/pair/reach.go", "TestAStandbyThatStopsKeepsAPrefixOfTheStream"
@@ -53,7 +53,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			storm, "was answered",
 		},
 		"P2: bytes without a sync are confirmed": {
-			planttest.Edit{File: tail, Old: "		err = t.open.SyncData()\n", New: "		err = nil\n"},
+			planttest.Edit{File: files, Old: "		err = f.open.SyncData()\n", New: "		err = nil\n"},
 			storm, "FAIL",
 		},
 		"P2: a disk that takes nothing confirms heartbeats": {
@@ -65,15 +65,15 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestADamagedTailIsRefused", "FAIL",
 		},
 		"P2: a file of the tail is continued after an error": {
-			planttest.Edit{File: tail, Old: "		return errors.Join(fmt.Errorf(\"write the tail: %w\", err), t.close())", New: "		return err"},
+			planttest.Edit{File: files, Old: "		err = errors.Join(err, f.Close())\n", New: ""},
 			afterError, "FAIL",
 		},
 		"P2: a file of the tail is read again after an error": {
-			planttest.Edit{File: tail, Old: "		t.torn = !t.fresh\n", New: ""},
+			planttest.Edit{File: files, Old: "		if f.torn = f.content.Bytes > 0; !f.torn {\n", New: "		if f.content.Bytes == 0 {\n"},
 			afterError, "FAIL",
 		},
 		"P2: a start takes what a failed sync may have lost": {
-			planttest.Edit{File: tail, Old: "		return t, t.replaceNewest()\n", New: "		return t, nil\n"},
+			planttest.Edit{File: tail, Old: "		return t, t.disk.Renew(t.files[n-1].Content)\n", New: "		return t, nil\n"},
 			afterError, "FAIL",
 		},
 		"P9: a failed session forgets an announcement": {
@@ -296,7 +296,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAPairedPrimaryNeedsNoSpool", "do not become a pair",
 		},
 		"S4: a removed file of the spool comes back after a power cut": {
-			planttest.Edit{File: "internal/stream/spool.go", Old: "		errs = append(errs, p.syncDir())", New: ""},
+			planttest.Edit{File: files, Old: "			err = disk.SyncDir(f.FS, f.Dir) // else a power", New: "			err = nil // else a power"},
 			"TestARemovedFileOfTheSpoolStaysAway", "is back",
 		},
 		"the rest of a seed that was cut is resumed": {

@@ -37,7 +37,7 @@ func stopDuring(t *testing.T, mode string, first, rest []message) (*Standby, str
 	s, all := openTestStandby(t, mode)
 	p := &stopping{T: t, first: first, rest: rest, mode: mode, files: disktest.New(s.cfg.FS), done: make(chan struct{})}
 	if s.cfg.FS, s.cfg.Register = p.files, (&entries{}); s.tail != nil {
-		s.tail.fs = p.files
+		s.tail.disk.FS = p.files
 	}
 	ctx, stop := context.WithCancel(all)
 	defer stop()
@@ -214,7 +214,7 @@ func TestATailHasNoHole(t *testing.T) {
 
 			tail.pending, tail.buf = append(tail.pending, c.behind), nil // a version without this check has written it
 			_, err = tail.sync()
-			require.NoError(t, errors.Join(err, tail.close()))
+			require.NoError(t, errors.Join(err, tail.disk.Close()))
 			require.Equal(t, at, tail.end(), "the place behind a hole")
 			_, err = openTail(mem, "tail", 1)
 			require.ErrorIs(t, err, ErrDamagedCopy, "a start finds the hole")

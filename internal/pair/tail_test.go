@@ -56,7 +56,7 @@ func TestATailContinuesAfterAFailure(t *testing.T) {
 		t.Run(fails.op, func(t *testing.T) {
 			opened, files := tailOn(t)
 			if fails.op == "create" {
-				require.NoError(t, opened.close())
+				require.NoError(t, opened.disk.Close())
 			}
 			reader := opened.reader()
 			before := opened.end()
@@ -79,7 +79,7 @@ func TestATailContinuesAfterAFailure(t *testing.T) {
 			require.Equal(t, before, at)
 			require.NoError(t, opened.append(piece(6, "second "), piece(13, "third")))
 			at, err = opened.sync()
-			require.NoError(t, errors.Join(err, opened.close()))
+			require.NoError(t, errors.Join(err, opened.disk.Close()))
 			require.Equal(t, "first second third", content(t, reader))
 			require.NoError(t, reader.close())
 
@@ -206,5 +206,5 @@ func TestATailKeepsTheFileOfTheLogThatIsApplied(t *testing.T) {
 		require.Equal(t, applied-1, opened.needed(stream.Position{Queue: at, Table: at}))
 		require.Equal(t, applied-1, opened.needed(stream.Position{Queue: at, Table: stream.Place{Log: 3}}))
 	}
-	require.NoError(t, opened.close())
+	require.NoError(t, opened.disk.Close())
 }

@@ -99,7 +99,7 @@ func TestATailIsNotContinuedAfterAnError(t *testing.T) {
 			if c.before > 0 {
 				confirmed(t, tail, frames[:c.before])
 				if c.op == "create" {
-					require.NoError(t, tail.close())
+					require.NoError(t, tail.disk.Close())
 				}
 			}
 			fails = true
@@ -112,7 +112,7 @@ func TestATailIsNotContinuedAfterAnError(t *testing.T) {
 			}
 			fails = false
 			start := func() {
-				require.NoError(t, tail.close())
+				require.NoError(t, tail.disk.Close())
 				tail, err = openTail(files, "data/tail", 1<<20)
 				require.NoError(t, err)
 			}
@@ -124,7 +124,7 @@ func TestATailIsNotContinuedAfterAnError(t *testing.T) {
 			}
 			confirmed(t, tail, frames)
 			has(t, tail, frames)
-			require.NoError(t, tail.close())
+			require.NoError(t, tail.disk.Close())
 			after, err := openTail(mem.CrashClone(vfs.CrashCloneCfg{}), "data/tail", 1<<20)
 			require.NoError(t, err)
 			has(t, after, frames)
@@ -180,8 +180,8 @@ func TestADamagedFileOfTheTailIsRefused(t *testing.T) {
 		_, err = tail.sync()
 		require.NoError(t, err)
 	}
-	data := read(t, mem, tail.path(0))
-	f, err := mem.Create(tail.path(0), vfs.WriteCategoryUnspecified)
+	data := read(t, mem, tail.disk.Path(0))
+	f, err := mem.Create(tail.disk.Path(0), vfs.WriteCategoryUnspecified)
 	require.NoError(t, err)
 	_, err = f.Write(data[:len(data)-1])
 	require.NoError(t, errors.Join(err, f.Close()))

@@ -3,11 +3,11 @@ package pair
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"math"
 
 	"fanfare/internal/disk"
+	"fanfare/internal/stream"
 	"fanfare/internal/strictjson"
 )
 
@@ -19,31 +19,11 @@ type tailList struct {
 	// First is the number of the first file.
 	First uint64 `json:"first"`
 	// Files are the contents of the files from First on. The last one has no bytes while the file grows.
-	Files []tailContent `json:"files"`
+	Files []stream.Content `json:"files"`
 }
 
-// tailContent is the size of the frames of a file that are on the disk, and their sum.
-type tailContent struct {
-	Bytes int64  `json:"bytes"`
-	Sum   uint32 `json:"sum"` // CRC-32C
-}
-
-// with returns the sum of the content with more bytes.
-func (c tailContent) with(data []byte) uint32 {
-	return crc32.Update(c.Sum, crc32.MakeTable(crc32.Castagnoli), data)
-}
-
-func (c *tailContent) add(bytes int, sum uint32) { c.Bytes, c.Sum = c.Bytes+int64(bytes), sum }
-
-// newest returns the content of the file that the next write continues.
-func (t *tail) newest() tailContent {
-	if t.fresh {
-		return tailContent{}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.files[len(t.files)-1].tailContent
-}
+// needs returns the path of the list.
+func (t *tail) needs() string { return t.disk.FS.PathJoin(t.disk.Dir, tailNeeds) }
 
 // next returns the number behind the last file of the list.
 func (l tailList) next() uint64 { return l.First + uint64(len(l.Files)) }
@@ -52,7 +32,7 @@ func (l tailList) next() uint64 { return l.First + uint64(len(l.Files)) }
 func (t *tail) enlist() error {
 	t.listing.Lock()
 	defer t.listing.Unlock()
-	if t.listed == t.next {
+	if t.listed == t.disk.Next() {
 		return nil
 	}
 	return t.list(true)
@@ -68,15 +48,15 @@ func (t *tail) list(grows bool) error {
 		if i == 0 {
 			next.First = f.number
 		}
-		next.Files = append(next.Files, f.tailContent)
+		next.Files = append(next.Files, f.Content)
 	}
 	t.mu.Unlock()
 	if grows {
-		next.Files[len(next.Files)-1] = tailContent{}
+		next.Files[len(next.Files)-1] = stream.Content{}
 	}
 	text, err := strictjson.MarshalSummed(next)
 	if err == nil {
-		err = disk.WriteFile(t.fs, t.fs.PathJoin(t.dir, tailNeeds), text)
+		err = disk.WriteFile(t.disk.FS, t.needs(), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the list of the files of the tail: %w", err)
@@ -91,15 +71,15 @@ func (t *tail) finish() error {
 	t.listing.Lock()
 	defer t.listing.Unlock()
 	if t.listed > 0 {
-		_ = t.list(t.torn) // on a disk in trouble a cut of the file looks like a power cut
+		_ = t.list(t.disk.Torn()) // on a disk in trouble a cut of the file looks like a power cut
 	}
-	return t.close()
+	return t.disk.Close()
 }
 
 // checkList compares the files with the list. A tail without a list has at most its first file, because the list follows the first frames.
 func (t *tail) checkList() error {
-	path := t.fs.PathJoin(t.dir, tailNeeds)
-	text, err := disk.ReadFile(t.fs, path)
+	path := t.needs()
+	text, err := disk.ReadFile(t.disk.FS, path)
 	if errors.Is(err, fs.ErrNotExist) && (len(t.files) == 0 || len(t.files) == 1 && t.files[0].number == 0) {
 		return nil
 	}
@@ -113,21 +93,21 @@ func (t *tail) checkList() error {
 	if len(list.Files) == 0 || list.First > math.MaxInt64 {
 		return fmt.Errorf("%w: %s names no file", ErrDamagedCopy, path)
 	}
-	has := map[uint64]tailContent{}
+	has := map[uint64]stream.Content{}
 	for _, f := range t.files {
-		has[f.number] = f.tailContent
+		has[f.number] = f.Content
 	}
-	for number := list.First; number < max(list.next(), t.next); number++ { // a crash may have left the newest files out of the list
+	for number := list.First; number < max(list.next(), t.disk.Next()); number++ { // a crash may have left the newest files out of the list
 		got, is := has[number]
-		want := tailContent{}
+		want := stream.Content{}
 		if i := number - list.First; i < uint64(len(list.Files)) {
 			want = list.Files[i]
 		}
 		switch {
 		case !is:
-			return fmt.Errorf("%w: %s is absent", ErrDamagedCopy, t.path(number))
+			return fmt.Errorf("%w: %s is absent", ErrDamagedCopy, t.disk.Path(number))
 		case want.Bytes > 0 && got != want:
-			return fmt.Errorf("%w: %s has other bytes than the standby wrote", ErrDamagedCopy, t.path(number))
+			return fmt.Errorf("%w: %s has other bytes than the standby wrote", ErrDamagedCopy, t.disk.Path(number))
 		}
 	}
 	t.listed = list.next()

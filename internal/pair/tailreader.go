@@ -28,10 +28,8 @@ func (t *tail) reader() *tailReader {
 	r := &tailReader{tail: t}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.files) > 0 {
+	if len(t.files) > 0 { // otherwise the first file will have the number 0
 		r.number = t.files[0].number
-	} else {
-		r.number = t.next
 	}
 	return r
 }
@@ -79,13 +77,13 @@ func (r *tailReader) next() (f stream.Frame, ok bool, changed <-chan struct{}, e
 // frame reads a frame.
 func (r *tailReader) frame() (f stream.Frame, err error) {
 	if r.file == nil {
-		if r.file, err = r.fs.Open(r.path(r.number)); err != nil {
+		if r.file, err = r.disk.FS.Open(r.disk.Path(r.number)); err != nil {
 			return f, fmt.Errorf("read the tail: %w", err)
 		}
 		r.frames = stream.NewReader(bufio.NewReaderSize(r, 256<<10))
 	}
 	if f, err = r.frames.Next(); err != nil {
-		return f, fmt.Errorf("%w: read the tail %s: %w", ErrDamagedCopy, path.Base(r.path(r.number)), err)
+		return f, fmt.Errorf("%w: read the tail %s: %w", ErrDamagedCopy, path.Base(r.disk.Path(r.number)), err)
 	}
 	r.at += int64(f.Len())
 	return f, nil

@@ -1,9 +1,6 @@
 package pair
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
 
 	"fanfare/internal/stream"
@@ -27,10 +24,7 @@ func (t *tail) trim(upto uint64) error {
 		return nil //nolint:nilerr // only room is at stake, and a write to the tail names the trouble
 	}
 	for _, f := range removed {
-		if err := t.fs.Remove(t.path(f.number)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove a file of the tail: %w", err)
-		}
-		if err := t.syncDir(); err != nil { // else a power cut may bring this file back, but not the next one: a hole
+		if err := t.disk.Remove(f.number); err != nil {
 			return err
 		}
 	}

@@ -4,10 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -42,9 +39,6 @@ func Open(config Config, from Position) (*Stream, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	if err := disk.MakeDir(config.FS, config.Dir); err != nil {
-		return nil, fmt.Errorf("make the directory of the stream %s: %w", config.Dir, err)
-	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
@@ -55,10 +49,10 @@ func Open(config Config, from Position) (*Stream, error) {
 	}
 	s := &Stream{
 		now: config.Now, log: config.Log, keep: config.Keep, kicked: make(chan struct{}, 1), changed: make(chan struct{}), receivers: map[*Receiver]bool{},
-		spool: spool{fs: config.FS, dir: config.Dir, limit: config.Spool, enc: enc, dec: dec},
+		spool: spool{disk: Files{FS: config.FS, Dir: config.Dir, Extension: extension, Size: fileSize}, limit: config.Spool, enc: enc, dec: dec},
 	}
-	if err := s.spool.load(); err != nil {
-		return nil, fmt.Errorf("read the spool in %s: %w", config.Dir, err)
+	if err := s.spool.disk.Load(s.spool.load); err != nil {
+		return nil, fmt.Errorf("read the spool: %w", err)
 	}
 	for i := range s.spool.batches {
 		s.spool.batches[i].since = s.now()
@@ -101,39 +95,16 @@ func (s *Stream) Close() error {
 		}
 	}
 	s.spool.dec.Close()
-	return s.spool.close()
+	return s.spool.disk.Close()
 }
 
-// load reads the headers of all batches. Frames are numbered from 0.
-func (p *spool) load() error {
-	names, err := p.fs.List(p.dir)
-	if err != nil {
-		return err
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		number, err := strconv.ParseUint(strings.TrimSuffix(name, extension), 16, 64)
-		if err != nil || path.Ext(name) != extension {
-			continue
-		}
-		p.number = number + 1
-		if err := p.loadFile(&spoolFile{name: name}); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func (p *spool) loadFile(file *spoolFile) error {
-	f, err := p.fs.Open(p.path(file.name))
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // the file was only read
+// load reads the headers of the batches of a file. Frames are numbered from 0.
+func (p *spool) load(number uint64, f vfs.File, _ bool) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
+	file := &spoolFile{number: number}
 	p.files = append(p.files, file)
 	begin := len(p.batches)
 	for at := int64(0); at+headerLen <= info.Size(); {

@@ -12,7 +12,7 @@ var planted = flag.Bool("planted", false, "find each planted bug, and do not onl
 
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	t.Parallel()
-	const open, spool = "internal/stream/open.go", "internal/stream/spool.go"
+	const open, files = "internal/stream/open.go", "internal/stream/files.go"
 	for name, bug := range map[string]struct {
 		edit       planttest.Edit
 		test, want string
@@ -26,11 +26,15 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestASpoolWithAHoleBeginsBehindIt", "dropped frames",
 		},
 		"a file of an earlier process is written again": {
-			planttest.Edit{File: open, Old: "		p.number = number + 1\n", New: "		p.number = number\n"},
+			planttest.Edit{File: files, Old: "		f.next = number + 1\n", New: "		f.next = number\n"},
 			"TestABatchThatIsOnTheDiskOnlyInPartIsReadFromTheLogs", "Error",
 		},
+		"a file of a failed sync stays as it is": {
+			planttest.Edit{File: files, Old: "	if f.torn {\n", New: "	if f.torn && f.FS == nil {\n"},
+			"TestASpoolGoesOnAfterAFailedSync", "dropped frames",
+		},
 		"a removed file comes back": {
-			planttest.Edit{File: spool, Old: "		errs = append(errs, p.syncDir()) // a power", New: "		errs = append(errs, error(nil)) // a power"},
+			planttest.Edit{File: files, Old: "			err = disk.SyncDir(f.FS, f.Dir) // else a power", New: "			err = nil // else a power"},
 			"TestAPowerCutBringsNoFileBack", "Should be empty",
 		},
 	} {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/klauspost/compress/zstd"
 
 	"fanfare/internal/disk"
@@ -34,18 +33,13 @@ const (
 // spool keeps frames on the disk for receivers that do not have them yet (S5). It has only frames
 // before the safe point. So after a crash, the logs have everything that the spool has.
 type spool struct {
-	fs    vfs.FS
-	dir   string
 	limit int64
 	enc   *zstd.Encoder
 	dec   *zstd.Decoder
 
-	// Stream.moving guards these fields. open is the file to which batches are appended, nil
-	// before the first batch.
-	open   vfs.File
-	newest *spoolFile
-	end    int64
-	number uint64
+	// Stream.moving guards these fields.
+	disk   Files
+	newest *spoolFile // has the newest batch of this process
 
 	// Stream.mu guards these fields.
 	batches []batch
@@ -53,7 +47,7 @@ type spool struct {
 }
 
 type spoolFile struct {
-	name    string
+	number  uint64
 	size    int64
 	batches int // number of batches in spool.batches
 }
@@ -72,9 +66,7 @@ type batch struct {
 
 func (b batch) behind() uint64 { return b.first + uint64(b.count) }
 
-func (p *spool) path(name string) string { return p.fs.PathJoin(p.dir, name) }
-
-// write appends a batch of frames to the newest file and syncs the file. used is the size of all files.
+// write brings a batch of frames to the disk. used is the size of all files.
 func (p *spool) write(b batch, frames []Frame, used int64) (batch, error) {
 	var plain []byte
 	b.count, b.end, b.since = uint32(len(frames)), b.begin, time.UnixMilli(frames[0].Time)
@@ -87,22 +79,14 @@ func (p *spool) write(b batch, frames []Frame, used int64) (batch, error) {
 	if err := p.room(used, int64(len(data))); err != nil {
 		return b, err
 	}
-	if p.open == nil {
-		if err := p.create(); err != nil {
-			return b, err
-		}
+	number, content, err := p.disk.Append(data)
+	if err != nil {
+		return b, fmt.Errorf("write the spool: %w", err)
 	}
-	_, err := p.open.Write(data)
-	if err = errors.Join(err, p.open.Sync()); err != nil {
-		// The end of the file may be damaged, so later batches are written to another file.
-		err = errors.Join(fmt.Errorf("write the spool: %w", err), p.close())
-		if p.end == 0 {
-			err = errors.Join(err, p.fs.Remove(p.path(p.newest.name)))
-		}
-		return b, err
+	if p.newest == nil || p.newest.number != number {
+		p.newest = &spoolFile{number: number}
 	}
-	b.file, b.at = p.newest, p.end+headerLen
-	p.end += int64(len(data))
+	b.file, b.at = p.newest, content.Bytes-int64(b.length)
 	return b, nil
 }
 
@@ -114,42 +98,7 @@ func (p *spool) room(used, more int64) error {
 	if used+more <= leastSize {
 		return nil
 	}
-	return disk.RoomFor(p.fs, p.dir, more) //nolint:wrapcheck // the text names the directory
-}
-
-func (p *spool) create() error {
-	name := fmt.Sprintf("%016x%s", p.number, extension)
-	f, err := p.fs.Create(p.path(name), vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return fmt.Errorf("make a file of the spool: %w", err)
-	}
-	p.open, p.newest, p.end, p.number = f, &spoolFile{name: name}, 0, p.number+1
-	if err := p.syncDir(); err != nil {
-		return errors.Join(err, p.close(), p.fs.Remove(p.path(name)))
-	}
-	return nil
-}
-
-// syncDir brings the names of the files to the disk.
-func (p *spool) syncDir() error {
-	dir, err := p.fs.OpenDir(p.dir)
-	if err == nil {
-		err = errors.Join(dir.Sync(), dir.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("sync the spool's directory: %w", err)
-	}
-	return nil
-}
-
-// close closes the newest file.
-func (p *spool) close() error {
-	if p.open == nil {
-		return nil
-	}
-	err := p.open.Close()
-	p.open = nil
-	return err
+	return disk.RoomFor(p.disk.FS, p.disk.Dir, more) //nolint:wrapcheck // the text names the directory
 }
 
 // add adds a batch that receivers can read. The caller holds mu.
@@ -181,35 +130,25 @@ func (p *spool) trim(needed uint64) (file bool) {
 	return file
 }
 
-// unused removes the files without a batch from the list, and returns their names. The caller
+// unused removes the files without a batch from the list, and returns their numbers. The caller
 // holds mu and moving.
-func (p *spool) unused() (names []string) {
+func (p *spool) unused() (numbers []uint64) {
 	p.files = slices.DeleteFunc(p.files, func(f *spoolFile) bool {
 		if f.batches > 0 {
 			return false
 		}
-		names = append(names, f.name)
+		numbers = append(numbers, f.number)
 		return true
 	})
-	return names
+	return numbers
 }
 
-// remove removes files from the disk.
-func (p *spool) remove(names []string) error {
-	var errs []error
-	for _, name := range names {
-		if p.open != nil && p.newest.name == name {
-			errs = append(errs, p.close())
-		}
-		errs = append(errs, p.fs.Remove(p.path(name)))
+// remove removes files from the disk. A power cut must not bring back a file that the logs no longer continue.
+func (p *spool) remove(numbers []uint64) (err error) {
+	if p.newest != nil && slices.Contains(numbers, p.newest.number) {
+		err = p.disk.forget()
 	}
-	if len(names) > 0 {
-		errs = append(errs, p.syncDir()) // a power cut must not bring back a file that the logs no longer continue
-	}
-	if p.open != nil && p.end >= fileSize {
-		errs = append(errs, p.close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(err, p.disk.Remove(numbers...))
 }
 
 // find returns the batch that has a frame of the spool. The caller holds mu.
@@ -226,7 +165,7 @@ func (p *spool) find(frame uint64) batch {
 // read returns the frames of a batch. If no receiver needs the file any longer, the file may be
 // removed during the read.
 func (p *spool) read(b batch) ([]Frame, error) {
-	f, err := p.fs.Open(p.path(b.file.name))
+	f, err := p.disk.FS.Open(p.disk.Path(b.file.number))
 	if err != nil {
 		return nil, fmt.Errorf("read the spool: %w", err)
 	}
@@ -237,7 +176,7 @@ func (p *spool) read(b batch) ([]Frame, error) {
 	}
 	plain, err := p.dec.DecodeAll(data, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", errUnreadable, b.file.name, err)
+		return nil, fmt.Errorf("%w: %s: %w", errUnreadable, p.disk.Path(b.file.number), err)
 	}
 	frames := make([]Frame, 0, b.count)
 	for r := NewReader(bytes.NewReader(plain)); ; {
@@ -246,7 +185,7 @@ func (p *spool) read(b batch) ([]Frame, error) {
 			return frames, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", errUnreadable, b.file.name, err)
+			return nil, fmt.Errorf("%w: %s: %w", errUnreadable, p.disk.Path(b.file.number), err)
 		}
 		frames = append(frames, frame)
 	}

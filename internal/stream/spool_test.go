@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
 	"fanfare/internal/stream"
 )
 
@@ -136,6 +138,37 @@ func TestADamagedSpoolIsNeverHandedOn(t *testing.T) {
 			require.NoError(t, mem.Remove("stream/"+other))
 		}
 	}
+}
+
+// A batch whose sync has failed is written again to the next file, and the start must not find it twice: it would drop the frames before.
+func TestASpoolGoesOnAfterAFailedSync(t *testing.T) {
+	t.Parallel()
+	fs := disktest.New(vfs.NewMem())
+	c := config(fs)
+	c.Keep = true
+	s := open(t, c, stream.Position{})
+	s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	for log := uint64(1); log <= 3; log++ {
+		w.begin(log)
+		w.write(noise(99 + int(log)))
+		w.sync()
+		if log == 2 {
+			fs.Fail(syscall.EIO, "sync")
+			require.False(t, w.tap.MayGo(log))
+			fs.Set(nil)
+		}
+		require.True(t, w.tap.MayGo(log))
+	}
+	require.NoError(t, s.Close())
+	s = open(t, c, stream.Position{})
+	at, got := stream.Position{}, map[uint64][]byte{}
+	frames, _ := take(t, s, s.Receive(stream.Position{}), &at)
+	for _, f := range frames {
+		got[f.Log] = append(got[f.Log], f.Data...)
+	}
+	assert.Equal(t, map[uint64][]byte{1: noise(100), 2: noise(101), 3: noise(102)}, got)
+	require.NoError(t, s.Close())
 }
 
 func TestASpoolOfANewerFormatIsRefused(t *testing.T) {
