@@ -31,14 +31,8 @@ const (
 	Malformed
 	// ProfileMissing means that the user must make a profile before the first write.
 	ProfileMissing
-	// FollowingLimit means that the user follows as many users as allowed.
-	FollowingLimit
-	// MuteLimit means that the user mutes as many users as allowed.
-	MuteLimit
-	// BookmarkLimit means that the user has as many bookmarks as allowed.
-	BookmarkLimit
-	// MarkerLimit means that the user has as many read markers as allowed.
-	MarkerLimit
+	// Limit means that the user has as many things of the sort Of as allowed.
+	Limit
 	// Blocked means that a block exists between the two users.
 	Blocked
 	// IndexOff means that the list needs the index of likes by user, which is switched off.
@@ -65,14 +59,8 @@ func (k Kind) String() string {
 		return "malformed cursor"
 	case ProfileMissing:
 		return "profile missing"
-	case FollowingLimit:
-		return "following limit"
-	case MuteLimit:
-		return "mute limit"
-	case BookmarkLimit:
-		return "bookmark limit"
-	case MarkerLimit:
-		return "marker limit"
+	case Limit:
+		return "limit"
 	case Blocked:
 		return "blocked"
 	case IndexOff:
@@ -91,6 +79,8 @@ func (k Kind) String() string {
 // code or of the stored data.
 type Error struct {
 	Kind Kind
+	// Of is the sort of things of a Limit error, such as "bookmark".
+	Of string
 	// Detail is a sentence for users: the fault, and its remedy.
 	Detail string
 	// Fields names each faulty field of an Invalid error.
@@ -112,7 +102,11 @@ func (e *Error) Error() string {
 		return "feed: " + e.Err.Error() // Err names the failure of the table or the queue, and Detail would only repeat it
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "feed: %s: %s", e.Kind, e.Detail)
+	b.WriteString("feed: ")
+	if e.Of != "" {
+		b.WriteString(e.Of + " ")
+	}
+	fmt.Fprintf(&b, "%s: %s", e.Kind, e.Detail)
 	for _, f := range e.Fields {
 		fmt.Fprintf(&b, "; %s: %s", f.Field, f.Detail)
 	}

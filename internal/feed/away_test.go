@@ -128,8 +128,8 @@ func TestAFollowAboveTheLimitOfFollowsEnrolsNobody(t *testing.T) {
 	w := newWorld(t, active(14), func(c *config) { c.MaxFollowing = 1 })
 	w.users("ann", "bob", "cid")
 	w.follow("ann", "bob")
-	wantKind(t, w.Follow(t.Context(), "ann", "cid"), fault.FollowingLimit)
-	wantKind(t, w.with(func(c *config) { c.MaxFollowing = 1 }).Follow(t.Context(), "ann", "cid"), fault.FollowingLimit)
+	wantKind(t, w.Follow(t.Context(), "ann", "cid"), fault.Limit)
+	wantKind(t, w.with(func(c *config) { c.MaxFollowing = 1 }).Follow(t.Context(), "ann", "cid"), fault.Limit)
 	require.NoError(t, w.Follow(t.Context(), "ann", "bob"))
 }
 

@@ -35,7 +35,7 @@ func ownBookmarks() ownList[schema.Bookmark] {
 			return table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd}
 		},
 		parse: schema.ParseBookmark, former: func(b schema.Bookmark, after string) bool { return b.V <= after }, same: sameBookmark,
-		most: MaxBookmarks, limit: fault.BookmarkLimit, full: "you have %d bookmarks, the most that you may: delete one first",
+		most: MaxBookmarks, sort: "bookmark", full: "you have %d bookmarks, the most that you may: delete one first",
 	}
 }
 

@@ -154,7 +154,7 @@ func TestBookmarksHaveABound(t *testing.T) {
 	w.bookmarked("ann", append(w.deletedPosts("bob", 1), w.living("bob", feed.MaxBookmarks-1)...))
 	w.bookmark("ann", more)
 	assert.Len(t, w.partition(schema.BookmarksPK("ann")), 2*feed.MaxBookmarks, "the bookmark of the deleted post has gone")
-	wantKind(t, w.Bookmark(t.Context(), "ann", again.ID), fault.BookmarkLimit)
+	wantKind(t, w.Bookmark(t.Context(), "ann", again.ID), fault.Limit)
 	w.bookmark("ann", more)
 	w.bookmark("bob", again)
 	require.NoError(t, w.Unbookmark(t.Context(), "ann", more.ID))

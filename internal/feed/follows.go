@@ -127,7 +127,7 @@ func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mar
 				return ended, cmp.Or(other, err)
 			}
 			return false, &fault.Error{
-				Kind: fault.FollowingLimit, Detail: fmt.Sprintf("you follow %d users, the most that you may: unfollow one first", s.cfg.MaxFollowing),
+				Kind: fault.Limit, Of: "following", Detail: fmt.Sprintf("you follow %d users, the most that you may: unfollow one first", s.cfg.MaxFollowing),
 			}
 		}
 		return true, err

@@ -43,7 +43,7 @@ func TestAFollowAtTheLimitMeetsAnotherWrite(t *testing.T) {
 		kind      fault.Kind
 	}{
 		"the same follow": {func(other *world) { other.follow("ann", "bob") }, 0},
-		"another follow":  {func(other *world) { other.follow("ann", "cid") }, fault.FollowingLimit},
+		"another follow":  {func(other *world) { other.follow("ann", "cid") }, fault.Limit},
 		"higher days": {func(other *world) {
 			raised := other.today() + 100
 			other.put(

@@ -115,7 +115,7 @@ func TestKeptMutesCountTowardsTheBound(t *testing.T) {
 		mute, muter := schema.Mute{User: "ann", Author: fmt.Sprint("far", n), Since: w.clock.now()}.Items()
 		w.put(mute, muter)
 	}
-	wantKind(t, w.Mute(t.Context(), "ann", "one"), fault.MuteLimit)
+	wantKind(t, w.Mute(t.Context(), "ann", "one"), fault.Limit)
 }
 
 // The audit requests the end of a kept block. The block ends when the user has neither a profile nor a

@@ -34,7 +34,7 @@ func TestMarkersOfAFormerLifeDoNotLimitTheNewLife(t *testing.T) {
 	}
 	w.put(items...)
 	_, err := w.SetMarker(t.Context(), "ann", "new", "1")
-	wantKind(t, err, fault.MarkerLimit)
+	wantKind(t, err, fault.Limit)
 	w.returns()
 	_, err = w.SetMarker(t.Context(), "ann", "new", "1")
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestBookmarksOfAFormerLifeDoNotLimitTheNewLife(t *testing.T) {
 		items = append(items, schema.PostRef{ID: post, Author: "bob", LikeShards: 1}.Item(), listed, byPost)
 	}
 	w.put(items...)
-	wantKind(t, w.Bookmark(t.Context(), "ann", p.ID), fault.BookmarkLimit)
+	wantKind(t, w.Bookmark(t.Context(), "ann", p.ID), fault.Limit)
 	w.returns()
 	require.NoError(t, w.Bookmark(t.Context(), "ann", p.ID))
 }
@@ -66,7 +66,7 @@ func TestMutesOfAFormerLifeDoNotLimitTheNewLife(t *testing.T) {
 		items = append(items, mute, muter)
 	}
 	w.put(items...)
-	wantKind(t, w.Mute(t.Context(), "ann", "bob"), fault.MuteLimit)
+	wantKind(t, w.Mute(t.Context(), "ann", "bob"), fault.Limit)
 	w.returns()
 	require.NoError(t, w.Mute(t.Context(), "ann", "bob"))
 }
@@ -79,12 +79,12 @@ func TestFollowsOfAFormerLifeDoNotLimitTheNewLife(t *testing.T) {
 	for _, author := range []string{"bob", "cid", "dan"} {
 		w.follow("ann", author)
 	}
-	wantKind(t, w.Follow(t.Context(), "ann", "eve"), fault.FollowingLimit)
+	wantKind(t, w.Follow(t.Context(), "ann", "eve"), fault.Limit)
 	w.returns()
 	for _, author := range []string{"eve", "dan", "cid"} {
 		require.NoError(t, w.Follow(t.Context(), "ann", author))
 	}
-	wantKind(t, w.Follow(t.Context(), "ann", "bob"), fault.FollowingLimit)
+	wantKind(t, w.Follow(t.Context(), "ann", "bob"), fault.Limit)
 	w.sweep()
 	ann, err := w.User(t.Context(), "ann")
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ func ownMarkers() ownList[schema.Marker] {
 			return table.Query{PK: schema.MarkersPK(user), Project: []string{schema.AttrPosition, schema.AttrAsOf}}
 		},
 		parse: schema.ParseMarker, former: func(m schema.Marker, after string) bool { return isFormer(m.At, after) },
-		most: MaxMarkers, limit: fault.MarkerLimit, full: "you have %d markers, the most that you may: delete one first",
+		most: MaxMarkers, sort: "marker", full: "you have %d markers, the most that you may: delete one first",
 	}
 }
 

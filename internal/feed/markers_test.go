@@ -99,7 +99,7 @@ func TestRefusedMarkers(t *testing.T) {
 		items = append(items, schema.Marker{User: "ann", Name: name, Position: "1", At: w.clock.now()}.Item())
 	}
 	w.put(items...)
-	wantKind(t, set("ann", "home", "1"), fault.MarkerLimit)
+	wantKind(t, set("ann", "home", "1"), fault.Limit)
 	w.marker("ann", "n0007", "2", "2")
 	require.NoError(t, w.DeleteMarker(t.Context(), "ann", "n0007"))
 	w.marker("ann", "home", "1", "1")

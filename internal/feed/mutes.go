@@ -25,7 +25,7 @@ func ownMutes() ownList[schema.Mute] {
 			return table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
 		},
 		parse: schema.ParseMute, former: func(m schema.Mute, after string) bool { return isFormer(m.Since, after) }, same: sameMute,
-		most: MaxMutes, limit: fault.MuteLimit, full: "you mute %d users, the most that you may: unmute one first",
+		most: MaxMutes, sort: "mute", full: "you mute %d users, the most that you may: unmute one first",
 	}
 }
 

@@ -115,7 +115,7 @@ func TestRefusedMutes(t *testing.T) {
 		items = append(items, mute, muter)
 	}
 	w.put(items...)
-	wantKind(t, w.Mute(t.Context(), "ann", "bob"), fault.MuteLimit)
+	wantKind(t, w.Mute(t.Context(), "ann", "bob"), fault.Limit)
 	w.mute("bob", "ann")
 	w.users("muted0007") // only this muted user has a profile
 	w.unmute("ann", "muted0007")

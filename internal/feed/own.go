@@ -20,9 +20,8 @@ type ownList[T any] struct {
 	// same holds while a thing has not changed since the read.
 	same func(T) table.Cond
 	most int
-	// limit and full are the refusal of one thing more. full has a verb for most.
-	limit fault.Kind
-	full  string
+	// sort and full are the refusal of one thing more. full has a verb for most.
+	sort, full string
 }
 
 // ofThisLife returns the things of the user's present life.
@@ -47,7 +46,7 @@ func (o ownList[T]) mayMore(ctx context.Context, s *Service, user, after string)
 }
 
 func (o ownList[T]) refusal() error {
-	return &fault.Error{Kind: o.limit, Detail: fmt.Sprintf(o.full, o.most)}
+	return &fault.Error{Kind: fault.Limit, Of: o.sort, Detail: fmt.Sprintf(o.full, o.most)}
 }
 
 // place returns the condition for the write of a thing, or nil if the present life has the thing. A

@@ -310,7 +310,7 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 			err := w.Follow(t.Context(), "ann", name)
 			if e, refused := errors.AsType[*fault.Error](err); err == nil {
 				followed.Add(1)
-			} else if !refused || e.Kind != fault.FollowingLimit {
+			} else if !refused || e.Kind != fault.Limit {
 				t.Error(err)
 			}
 		})
@@ -332,6 +332,6 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 	}, service: service{MaxFollowing: 2}})
 	assert.NoError(t, lower.Follow(t.Context(), "ann", shown[1]))
 	assert.NoError(t, lower.Unfollow(t.Context(), "ann", shown[1]))
-	wantKind(t, lower.Follow(t.Context(), "ann", shown[1]), fault.FollowingLimit)
+	wantKind(t, lower.Follow(t.Context(), "ann", shown[1]), fault.Limit)
 	assert.Len(t, following(), most-1, "follows are left")
 }

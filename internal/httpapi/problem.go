@@ -22,7 +22,8 @@ import (
 	"fanfare/internal/trace"
 )
 
-// The types of problems are part of the contract, because clients decide by the type.
+// The types of problems are part of the contract, because clients decide by the type. A limit of a sort of
+// things has a type of its own, such as bookmark-limit.
 const (
 	typeMalformed        = "malformed"
 	typeUnauthenticated  = "unauthenticated"
@@ -33,11 +34,7 @@ const (
 	typeMethodNotAllowed = "method-not-allowed"
 	typeMisdirected      = "misdirected"
 	typeProfileMissing   = "profile-missing"
-	typeFollowingLimit   = "following-limit"
 	typeBlocked          = "blocked"
-	typeMuteLimit        = "mute-limit"
-	typeBookmarkLimit    = "bookmark-limit"
-	typeMarkerLimit      = "marker-limit"
 	typeTimeout          = "timeout"
 	typeTooLarge         = "too-large"
 	typeMediaType        = "unsupported-media-type"
@@ -224,16 +221,10 @@ func (a *API) toProblem(err error) *Problem {
 		return malformed(e.Detail)
 	case fault.ProfileMissing:
 		return newProblem(http.StatusConflict, typeProfileMissing, "Profile missing", e.Detail)
-	case fault.FollowingLimit:
-		return newProblem(http.StatusConflict, typeFollowingLimit, "Following limit", e.Detail)
+	case fault.Limit:
+		return newProblem(http.StatusConflict, e.Of+"-limit", strings.ToUpper(e.Of[:1])+e.Of[1:]+" limit", e.Detail)
 	case fault.Blocked:
 		return newProblem(http.StatusForbidden, typeBlocked, "Blocked", e.Detail)
-	case fault.MuteLimit:
-		return newProblem(http.StatusConflict, typeMuteLimit, "Mute limit", e.Detail)
-	case fault.BookmarkLimit:
-		return newProblem(http.StatusConflict, typeBookmarkLimit, "Bookmark limit", e.Detail)
-	case fault.MarkerLimit:
-		return newProblem(http.StatusConflict, typeMarkerLimit, "Marker limit", e.Detail)
 	case fault.IndexOff:
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
 	case fault.NotificationsOff:
