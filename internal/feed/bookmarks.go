@@ -35,9 +35,12 @@ func ownBookmarks() ownList[schema.Bookmark] {
 			return table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd}
 		},
 		parse: schema.ParseBookmark, former: func(b schema.Bookmark, after string) bool { return b.V <= after }, same: sameBookmark,
-		most: MaxBookmarks, sort: "bookmark", full: "you have %d bookmarks, the most that you may: delete one first",
+		end: (*Service).endBookmark, most: MaxBookmarks, sort: "bookmark", full: "you have %d bookmarks, the most that you may: delete one first",
 	}
 }
+
+// OwnBookmarks returns the bookmarks of user.
+func (s *Service) OwnBookmarks(user string) Own { return ownBookmarks().of(s, user) }
 
 func bookmarkedOf(b schema.Bookmark) Bookmarked {
 	return Bookmarked{b.Post, b.V, access.TimeOf(b.V)}
@@ -116,7 +119,7 @@ func (s *Service) mayBookmarkMore(ctx context.Context, user, after string) error
 		return ownBookmarks().refusal()
 	}
 	for _, b := range dead[:min(len(dead), deadBookmarks)] {
-		if _, err := s.EndBookmark(ctx, b); err != nil {
+		if _, err := s.endBookmark(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -132,13 +135,13 @@ func (s *Service) Unbookmark(ctx context.Context, user, post string) error {
 	if err != nil || stored == nil {
 		return err
 	}
-	_, err = s.EndBookmark(ctx, *stored)
+	_, err = s.endBookmark(ctx, *stored)
 	return err
 }
 
-// EndBookmark ends a bookmark if its user has not renewed the bookmark after the read, and reports
+// endBookmark ends a bookmark if its user has not renewed the bookmark after the read, and reports
 // whether the bookmark no longer exists.
-func (s *Service) EndBookmark(ctx context.Context, b schema.Bookmark) (ended bool, err error) {
+func (s *Service) endBookmark(ctx context.Context, b schema.Bookmark) (ended bool, err error) {
 	return s.transactIfUnchanged(ctx, []table.TransactOp{
 		{Delete: &table.DeleteInput{Key: schema.BookmarkOfKey(b.User, b.Post), If: table.Any{table.Absent{}, sameBookmark(b)}}},
 		{Delete: &table.DeleteInput{Key: schema.BookmarkKey(b.User, b.V)}},

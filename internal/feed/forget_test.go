@@ -36,7 +36,7 @@ func (w *world) forget(user, event string, most int) (all removal.Forgotten) {
 			return all
 		}
 		all.Posts, all.Follows, all.Comments, all.Likes = all.Posts+done.Posts, all.Follows+done.Follows, all.Comments+done.Comments, all.Likes+done.Likes
-		all.Mutes, all.Blocks, all.Bookmarks, all.Markers = all.Mutes+done.Mutes, all.Blocks+done.Blocks, all.Bookmarks+done.Bookmarks, all.Markers+done.Markers
+		all.Own, all.Blocks = all.Own+done.Own, all.Blocks+done.Blocks
 	}
 }
 
@@ -179,8 +179,8 @@ func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
 }
 
 func TestTheSumOfForgottenThings(t *testing.T) {
-	f := removal.Forgotten{Posts: 1, Follows: 2, Mutes: 4, Blocks: 8, Comments: 16, Likes: 32, Bookmarks: 64, Markers: 128}
-	assert.Equal(t, 255, f.Sum())
+	f := removal.Forgotten{Posts: 1, Follows: 2, Own: 4, Blocks: 8, Comments: 16, Likes: 32, Notices: 64}
+	assert.Equal(t, 127, f.Sum())
 }
 
 // everything gives ann a record of each kind, requests her removal, and returns the event and a post by bob.
@@ -357,7 +357,7 @@ func TestAUserWhoComesBackLosesWhatIsAsOldAsTheFormerLife(t *testing.T) {
 	}
 	done, err := w.Forget(t.Context(), "ann", event, 1000)
 	require.NoError(t, err)
-	assert.Equal(t, removal.Forgotten{Follows: 2, Mutes: 1, Blocks: want, Left: asked}, done)
+	assert.Equal(t, removal.Forgotten{Follows: 2, Own: 1, Blocks: want, Left: asked}, done)
 	assert.NotNil(t, w.item(schema.ProfileKey("ann")))
 	for i, since := range []time.Time{{}, {}, young} {
 		for j, by := range []time.Time{{}, old, young} {

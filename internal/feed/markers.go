@@ -38,9 +38,12 @@ func ownMarkers() ownList[schema.Marker] {
 			return table.Query{PK: schema.MarkersPK(user), Project: []string{schema.AttrPosition, schema.AttrAsOf}}
 		},
 		parse: schema.ParseMarker, former: func(m schema.Marker, after string) bool { return isFormer(m.At, after) },
-		most: MaxMarkers, sort: "marker", full: "you have %d markers, the most that you may: delete one first",
+		end: (*Service).endMarker, most: MaxMarkers, sort: "marker", full: "you have %d markers, the most that you may: delete one first",
 	}
 }
+
+// OwnMarkers returns the read markers of user.
+func (s *Service) OwnMarkers(user string) Own { return ownMarkers().of(s, user) }
 
 func markerOf(m schema.Marker) Marker { return Marker{m.Name, m.Position, m.At} }
 
@@ -139,9 +142,9 @@ func (s *Service) DeleteMarker(ctx context.Context, user, name string) error {
 	return fault.Wrap("table", err)
 }
 
-// EndMarker deletes a marker if no call has moved the marker after the read, and reports whether the
+// endMarker deletes a marker if no call has moved the marker after the read, and reports whether the
 // marker no longer exists.
-func (s *Service) EndMarker(ctx context.Context, m schema.Marker) (ended bool, err error) {
+func (s *Service) endMarker(ctx context.Context, m schema.Marker) (ended bool, err error) {
 	same := table.Any{table.Absent{}, table.Equal{Name: schema.AttrAsOf, Value: table.N(m.At.UnixMilli())}}
 	_, err = s.access.Store.Delete(ctx, table.DeleteInput{Key: schema.MarkerKey(m.User, m.Name), If: same})
 	if _, changed := errors.AsType[*table.ConditionError](err); changed {

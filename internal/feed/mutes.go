@@ -25,9 +25,12 @@ func ownMutes() ownList[schema.Mute] {
 			return table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
 		},
 		parse: schema.ParseMute, former: func(m schema.Mute, after string) bool { return isFormer(m.Since, after) }, same: sameMute,
-		most: MaxMutes, sort: "mute", full: "you mute %d users, the most that you may: unmute one first",
+		end: (*Service).endMute, most: MaxMutes, sort: "mute", full: "you mute %d users, the most that you may: unmute one first",
 	}
 }
+
+// OwnMutes returns the mutes of user.
+func (s *Service) OwnMutes(user string) Own { return ownMutes().of(s, user) }
 
 // Mute hides the posts of author from user's home. A call may be repeated.
 func (s *Service) Mute(ctx context.Context, user, author string) error {
@@ -77,13 +80,13 @@ func (s *Service) Unmute(ctx context.Context, user, author string) error {
 	if err != nil || stored == nil {
 		return err
 	}
-	_, err = s.EndMute(ctx, *stored)
+	_, err = s.endMute(ctx, *stored)
 	return err
 }
 
-// EndMute ends a mute if its user has not renewed the mute after the read, and reports whether the
+// endMute ends a mute if its user has not renewed the mute after the read, and reports whether the
 // mute no longer exists.
-func (s *Service) EndMute(ctx context.Context, m schema.Mute) (ended bool, err error) {
+func (s *Service) endMute(ctx context.Context, m schema.Mute) (ended bool, err error) {
 	return s.transactIfUnchanged(ctx, []table.TransactOp{
 		{Delete: &table.DeleteInput{Key: schema.MuteKey(m.User, m.Author), If: table.Any{table.Absent{}, sameMute(m)}}},
 		{Delete: &table.DeleteInput{Key: schema.MuterKey(m.Author, m.User)}},

@@ -231,7 +231,7 @@ func TestNothingIsLeftOfTheMutesByAForgottenUser(t *testing.T) {
 		require.NoError(t, w.DeleteProfile(t.Context(), "ann"))
 		events := w.published.take()
 		all := w.forget("ann", events[0].Head().EventID, most)
-		assert.Equal(t, 1, all.Mutes)
+		assert.Equal(t, 1, all.Own)
 		for _, user := range []string{"ann", "bob"} {
 			assert.Len(t, w.partition(schema.MutersPK(user)), 1, "another user's")
 		}

@@ -15,10 +15,13 @@ type ownList[T any] struct {
 	// all returns the query for the things of a user.
 	all   func(user string) table.Query
 	parse func(table.Item) (T, error)
-	// former reports whether a thing is of a former life, all of whose ids are below after.
+	// former reports whether a thing is of a former life, all of whose ids are at most after.
 	former func(t T, after string) bool
 	// same holds while a thing has not changed since the read.
 	same func(T) table.Cond
+	// end ends a thing if its user has not renewed the thing after the read, and reports whether the
+	// thing no longer exists.
+	end  func(s *Service, ctx context.Context, t T) (ended bool, err error)
 	most int
 	// sort and full are the refusal of one thing more. full has a verb for most.
 	sort, full string
@@ -60,6 +63,25 @@ func (o ownList[T]) place(stored *T, after string, mayMore func() error) (table.
 		return o.same(*stored), nil
 	}
 	return nil, nil
+}
+
+// Own is a sort of things that one user keeps, for a removal of the user.
+type Own struct {
+	All table.Query
+	// End ends the thing of an item if the thing is of a former life, all of whose ids are at most former.
+	End func(ctx context.Context, it table.Item, former string) (ended bool, err error)
+}
+
+func (o ownList[T]) of(s *Service, user string) Own {
+	all := o.all(user)
+	all.Consistent = true
+	return Own{all, func(ctx context.Context, it table.Item, former string) (bool, error) {
+		t, err := o.parse(it)
+		if err != nil || !o.former(t, former) {
+			return false, fault.Wrap("table", err)
+		}
+		return o.end(s, ctx, t)
+	}}
 }
 
 // stored reads a thing from a found item, nil for none.

@@ -153,8 +153,10 @@ func bugs() []bug {
 				changed, err = s.endBlock(ctx, b.Other, b.User, now)
 			}
 		}`}}},
-		{"mutes of a removed user ended", "I5", []edit{{forget, `q := table.Query{PK: schema.MarksPK(sw.user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}`,
-			`q := table.Query{PK: schema.MutersPK(sw.user), Consistent: true}`}}},
+		{"mutes of a removed user ended", "I5", []edit{{forget, `own := sort(sw.user)`, `own := sort(sw.user)
+		if own.All.PK == schema.MarksPK(sw.user) {
+			own.All = table.Query{PK: schema.MutersPK(sw.user), Consistent: true}
+		}`}}},
 		{"ttl on a kept block", "I5 I6 audit", []edit{{"internal/schema/blocks.go", `	return it
 }
 
@@ -416,9 +418,9 @@ func bugs() []bug {
 		{"marker that is behind its answer", "I5", []edit{{marker, `m, err = schema.ParseMarker(it)
 			return`, `_, err = schema.ParseMarker(it)
 			return`}}},
-		{"marker kept after removal", "I12", []edit{{forget, `sw.bookmarks, sw.markers, sw.comments`, `sw.bookmarks, sw.comments`}}},
+		{"marker kept after removal", "I12", []edit{{forget, `, sw.own(sw.r.feed.OwnMarkers)`, ``}}},
 		{"marker of a former life that counts", "I12", []edit{{marker, `if after != "" {`, `if after == "never" {`}}},
-		{"bookmark kept after removal", "I12", []edit{{forget, `sw.mutes, sw.bookmarks, sw.markers`, `sw.mutes, sw.markers`}}},
+		{"bookmark kept after removal", "I12", []edit{{forget, `, sw.own(sw.r.feed.OwnBookmarks)`, ``}}},
 		{"bookmark of a new life that leaves the former place", "I4 I12", []edit{{bookmark, `ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: schema.BookmarkKey(user, stored.V)}})`, `_ = ops`}}},
 		{"end of a bookmark that leaves its place", "I4", []edit{{bookmark, `		{Delete: &table.DeleteInput{Key: schema.BookmarkKey(b.User, b.V)}},
 `, ``}}},

@@ -68,7 +68,8 @@ func (r *Removals) Forget(ctx context.Context, user, event string, most int) (do
 	}
 	sw := &sweep{r: r, user: user, event: event, most: most, done: &done}
 	for _, walk := range []func(context.Context) error{
-		sw.posts, sw.follows, sw.mutes, sw.bookmarks, sw.markers, sw.comments, sw.likes, sw.notices,
+		sw.posts, sw.follows, sw.own(sw.r.feed.OwnMutes), sw.own(sw.r.feed.OwnBookmarks), sw.own(sw.r.feed.OwnMarkers),
+		sw.comments, sw.likes, sw.notices,
 		sw.blocks, // sw.blocks comes last, because each call reads all kept blocks of the user again
 	} {
 		err := walk(ctx)
@@ -140,54 +141,19 @@ func (sw *sweep) isFormer(ctx context.Context, now, read schema.Edge) (bool, err
 	return err == nil && !now.Version().After(access.TimeOf(former)), err
 }
 
-// mutes removes the user's own mutes. Other users' mutes of the user are kept (feed/kept.go).
-func (sw *sweep) mutes(ctx context.Context) error {
-	q := table.Query{PK: schema.MarksPK(sw.user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
-	return sw.each(ctx, q, func(it table.Item, former string) error {
-		m, err := schema.ParseMute(it)
-		if err != nil || m.Since.After(access.TimeOf(former)) {
-			return fault.Wrap("table", err)
-		}
-		ended, err := sw.r.feed.EndMute(ctx, m)
-		if err != nil {
-			return err
-		}
-		return sw.took(&sw.done.Mutes, ended)
-	})
-}
-
-// bookmarks removes the user's bookmarks, the oldest bookmark first.
-func (sw *sweep) bookmarks(ctx context.Context) error {
-	q := table.Query{PK: schema.BookmarksPK(sw.user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd, Consistent: true}
-	return sw.each(ctx, q, func(it table.Item, former string) error {
-		b, err := schema.ParseBookmark(it)
-		if err != nil {
-			return fault.Wrap("table", err)
-		}
-		if b.V > former {
-			return errBehind
-		}
-		ended, err := sw.r.feed.EndBookmark(ctx, b)
-		if err != nil {
-			return err
-		}
-		return sw.took(&sw.done.Bookmarks, ended)
-	})
-}
-
-// markers removes the user's read markers.
-func (sw *sweep) markers(ctx context.Context) error {
-	return sw.each(ctx, table.Query{PK: schema.MarkersPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
-		m, err := schema.ParseMarker(it)
-		if err != nil || m.At.After(access.TimeOf(former)) {
-			return fault.Wrap("table", err)
-		}
-		ended, err := sw.r.feed.EndMarker(ctx, m)
-		if err != nil {
-			return err
-		}
-		return sw.took(&sw.done.Markers, ended)
-	})
+// own removes a sort of things that the user keeps. Other users' mutes of the user are kept
+// (feed/kept.go).
+func (sw *sweep) own(sort func(user string) feed.Own) func(context.Context) error {
+	return func(ctx context.Context) error {
+		own := sort(sw.user)
+		return sw.each(ctx, own.All, func(it table.Item, former string) error {
+			ended, err := own.End(ctx, it, former)
+			if err != nil {
+				return err
+			}
+			return sw.took(&sw.done.Own, ended)
+		})
+	}
 }
 
 // notices deletes the user's notifications and their mark. A notification of likes or comments belongs

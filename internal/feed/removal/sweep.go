@@ -13,8 +13,8 @@ import (
 
 // Forgotten is the result of one Forget.
 type Forgotten struct {
-	// Posts and the fields after Posts count the removed records.
-	Posts, Follows, Mutes, Blocks, Bookmarks, Markers, Comments, Likes, Notices int
+	// Posts and the fields after Posts count the removed records. Own are mutes, bookmarks and read markers.
+	Posts, Follows, Own, Blocks, Comments, Likes, Notices int
 	// Wait is the time until the next walk over the likes, whose take-backs were sent, 0 for none.
 	Wait time.Duration
 	// Left is the time at which the profile was removed.
@@ -25,7 +25,7 @@ type Forgotten struct {
 
 // Sum returns the number of all removed records.
 func (f Forgotten) Sum() int {
-	return f.Posts + f.Follows + f.Mutes + f.Blocks + f.Bookmarks + f.Markers + f.Comments + f.Likes + f.Notices
+	return f.Posts + f.Follows + f.Own + f.Blocks + f.Comments + f.Likes + f.Notices
 }
 
 // errEnough ends a walk of Forget after the removal of the maximum number of records.
