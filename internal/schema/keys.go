@@ -8,8 +8,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file has the keys of all items. docs/ACCESS_PATTERNS.md names the reads of each key. Ids have
-// the grammar of package id and contain no '#', so each key has only one meaning.
+// This file has the keys of all items, except bookmarks and read markers: the file of an item with its
+// own partition has the keys, too. docs/ACCESS_PATTERNS.md names the reads of each key. Ids have the
+// grammar of package id and contain no '#', so each key has only one meaning.
 
 // Collection returns the kind of a partition by its key: "follower" for u#ann#follower, "made" for a
 // partition of the index of posts by time, "user" and "post" for the partitions of single items.
@@ -316,47 +317,6 @@ func NoticeKey(user string, kind NoticeKind, target string) table.Key {
 
 // NoticeMarkKey returns the key of the mark up to which user has read notifications.
 func NoticeMarkKey(user string) table.Key { return table.Key{PK: NoticesPK(user), SK: "read"} }
-
-// BookmarksPK returns the partition of user's bookmarks. Each bookmark has two sort keys: BookmarkSK,
-// in the order in which the user made the bookmarks, and PostSK, by which a post finds its bookmark.
-func BookmarksPK(user string) string { return "u#" + user + "#bookmark" }
-
-// SortBookmark is the prefix of the sort keys of the list of bookmarks, and SortBookmarkEnd is above
-// all these keys.
-const (
-	SortBookmark    = "b#"
-	SortBookmarkEnd = SortBookmark + sortEnd
-)
-
-// BookmarkSK returns the sort key of the bookmark of version v in the list.
-func BookmarkSK(v string) string { return SortBookmark + v }
-
-// BookmarkOfSK is the reverse of BookmarkSK.
-func BookmarkOfSK(sk string) (v string, ok bool) { return strings.CutPrefix(sk, SortBookmark) }
-
-// BookmarkKey returns the key of user's bookmark of version v in the list.
-func BookmarkKey(user, v string) table.Key {
-	return table.Key{PK: BookmarksPK(user), SK: BookmarkSK(v)}
-}
-
-// BookmarkOfKey returns the key of the item by which a post finds user's bookmark.
-func BookmarkOfKey(user, post string) table.Key {
-	return table.Key{PK: BookmarksPK(user), SK: PostSK(post)}
-}
-
-// MarkersPK returns the partition of user's read markers. The sort keys of the partition are MarkerSK.
-func MarkersPK(user string) string { return "u#" + user + "#marker" }
-
-// MarkerSK returns the sort key of the marker with a name.
-func MarkerSK(name string) string { return "m#" + name }
-
-// MarkerOfSK is the reverse of MarkerSK.
-func MarkerOfSK(sk string) (name string, ok bool) { return strings.CutPrefix(sk, "m#") }
-
-// MarkerKey returns the key of user's marker with a name.
-func MarkerKey(user, name string) table.Key {
-	return table.Key{PK: MarkersPK(user), SK: MarkerSK(name)}
-}
 
 // DeliveryPK returns the partition of a post's delivery record: the plan and the chunks.
 func DeliveryPK(post string) string { return "p#" + post + "#delivery" }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strings"
 	"time"
 
 	"fanfare/internal/table"
@@ -10,6 +11,20 @@ import (
 type Marker struct {
 	User, Name, Position string
 	At                   time.Time
+}
+
+// MarkersPK returns the partition of user's read markers. The sort keys of the partition are MarkerSK.
+func MarkersPK(user string) string { return "u#" + user + "#marker" }
+
+// MarkerSK returns the sort key of the marker with a name.
+func MarkerSK(name string) string { return "m#" + name }
+
+// MarkerOfSK is the reverse of MarkerSK.
+func MarkerOfSK(sk string) (name string, ok bool) { return strings.CutPrefix(sk, "m#") }
+
+// MarkerKey returns the key of user's marker with a name.
+func MarkerKey(user, name string) table.Key {
+	return table.Key{PK: MarkersPK(user), SK: MarkerSK(name)}
 }
 
 // Item encodes m.
