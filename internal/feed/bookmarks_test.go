@@ -42,7 +42,7 @@ func (w *world) bookmarks(user string, want ...feed.Post) {
 		views := []string{}
 		for _, v := range list(w.t, limit, func(in page.Request) (page.List[view.Post], error) { return w.BookmarkViews(w.t.Context(), user, in) }) {
 			views = append(views, v.Post.ID)
-			assert.False(w.t, v.BookmarkedAt.IsZero())
+			assert.False(w.t, v.At.IsZero())
 		}
 		assert.Equal(w.t, ids, views, user)
 	}

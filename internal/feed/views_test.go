@@ -67,10 +67,10 @@ func TestAPostHasOneView(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			want.Liked, want.LikedAt = false, p.CreatedAt.Add(time.Second+time.Millisecond) // bob does not like this post
+			want.Liked, want.At = false, p.CreatedAt.Add(time.Second+time.Millisecond) // bob does not like this post
 			require.Len(t, liked.Items, 1)
-			want.LikedAt = liked.Items[0].LikedAt
-			assert.False(t, want.LikedAt.Before(p.CreatedAt))
+			want.At = liked.Items[0].At
+			assert.False(t, want.At.Before(p.CreatedAt))
 			assert.Equal(t, []view.Post{want}, liked.Items)
 		})
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"fanfare/client"
 	"fanfare/internal/feed"
@@ -42,7 +43,7 @@ func (a *API) registerBookmarks() {
 	register(a, list, func(ctx context.Context, in *listIn) (*anyOut, error) {
 		if in.wanted() {
 			views, err := a.views.BookmarkViews(ctx, userOf(ctx), in.request())
-			return anyOf(toPostViews, views, err)
+			return anyOf(toPostViewsAt(func(v *client.PostView, at time.Time) { v.BookmarkedAt = at }), views, err)
 		}
 		bookmarks, err := a.feed.Bookmarks(ctx, userOf(ctx), in.request())
 		return anyOf(func(l page.List[feed.Bookmarked]) List[client.Bookmark] { return toList(toBookmark, l) }, bookmarks, err)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"fanfare/client"
 	"fanfare/internal/feed"
@@ -73,7 +74,7 @@ func (a *API) registerLikes() {
 		func(ctx context.Context, in *byUserIn) (*anyOut, error) {
 			if in.wanted() {
 				page, err := a.views.LikedPostViews(ctx, userOf(ctx), string(in.ID), in.request())
-				return anyOf(toPostViews, page, err)
+				return anyOf(toPostViewsAt(func(v *client.PostView, at time.Time) { v.LikedAt = at }), page, err)
 			}
 			list, err := a.feed.LikesByUser(ctx, string(in.ID), in.request())
 			return anyOf(func(l page.List[feed.LikedPost]) List[client.LikedPost] { return toList(toLikedPost, l) }, list, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -44,17 +45,21 @@ func anyOf[F, T any](to func(F) T, in F, err error) (*anyOut, error) {
 }
 
 func toPostView(v view.Post) client.PostView {
-	out := client.PostView{HomeItem: toHomeItem(v.HomeItem), CommentCount: v.CommentCount}
-	if !v.LikedAt.IsZero() {
-		out.LikedAt = v.LikedAt.UTC()
-	}
-	if !v.BookmarkedAt.IsZero() {
-		out.BookmarkedAt = v.BookmarkedAt.UTC()
-	}
-	return out
+	return client.PostView{HomeItem: toHomeItem(v.HomeItem), CommentCount: v.CommentCount}
 }
 
 func toPostViews(in page.List[view.Post]) List[client.PostView] { return toList(toPostView, in) }
+
+// toPostViewsAt converts a list whose items have a time of their own, which set adds.
+func toPostViewsAt(set func(*client.PostView, time.Time)) func(page.List[view.Post]) List[client.PostView] {
+	return func(in page.List[view.Post]) List[client.PostView] {
+		return toList(func(v view.Post) client.PostView {
+			out := toPostView(v)
+			set(&out, v.At.UTC())
+			return out
+		}, in)
+	}
+}
 
 func toUserView(v view.User) client.UserView {
 	return client.UserView{ID: v.ID, Name: v.Name, ImageURL: v.ImageURL, Following: v.Following, FollowedBy: v.FollowedBy}

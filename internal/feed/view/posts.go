@@ -15,12 +15,9 @@ import (
 // Post is a post with all data that a page shows about the post: the item of a home.
 type Post struct {
 	feed.HomeItem
-	// LikedAt is the time at which the list's user liked the post. Only lists of liked posts have LikedAt.
-	LikedAt time.Time
-	// BookmarkedAt is the time of the bookmark. Only lists of bookmarks have BookmarkedAt.
-	BookmarkedAt time.Time
-	// place is the version of the bookmark.
-	place string
+	// At is the time at which the list's user liked or bookmarked the post. Only lists of liked posts and of
+	// bookmarks have At.
+	At time.Time
 }
 
 // PostView returns the view of a living post.
@@ -79,15 +76,7 @@ func (v *Views) LikedPostViews(ctx context.Context, viewer, user string, in page
 	if err != nil {
 		return page.List[Post]{}, err
 	}
-	refs, at := make([]access.Ref, len(list.Items)), map[string]time.Time{}
-	for i, like := range list.Items {
-		refs[i], at[like.PostID] = refTo(living[like.PostID]), like.LikedAt
-	}
-	views, err := v.posts(ctx, viewer, refs, nil)
-	for i := range views {
-		views[i].LikedAt = at[views[i].Post.ID]
-	}
-	return page.With(list, views, func(p Post) feed.LikedPost { return feed.LikedPost{PostID: p.Post.ID} }), err
+	return inList(ctx, v, viewer, list, living, func(l feed.LikedPost) (string, time.Time) { return l.PostID, l.LikedAt })
 }
 
 // BookmarkViews returns the list of Bookmarks with the views of the posts.
@@ -96,16 +85,22 @@ func (v *Views) BookmarkViews(ctx context.Context, user string, in page.Request)
 	if err != nil {
 		return page.List[Post]{}, err
 	}
-	refs, of := make([]access.Ref, len(list.Items)), map[string]feed.Bookmarked{}
-	for i, b := range list.Items {
-		refs[i], of[b.PostID] = refTo(living[b.PostID]), b
+	return inList(ctx, v, user, list, living, func(b feed.Bookmarked) (string, time.Time) { return b.PostID, b.BookmarkedAt })
+}
+
+// inList returns the views of the posts of a list. of returns the post of an item, and the time at which
+// the list's user made the item.
+func inList[T any](ctx context.Context, v *Views, viewer string, list page.List[T], living map[string]schema.PostRef, of func(T) (post string, at time.Time)) (page.List[Post], error) {
+	refs, items := make([]access.Ref, len(list.Items)), map[string]T{}
+	for i, item := range list.Items {
+		post, _ := of(item)
+		refs[i], items[post] = refTo(living[post]), item
 	}
-	views, err := v.posts(ctx, user, refs, nil)
+	views, err := v.posts(ctx, viewer, refs, nil)
 	for i := range views {
-		b := of[views[i].Post.ID]
-		views[i].BookmarkedAt, views[i].place = b.BookmarkedAt, b.Version
+		_, views[i].At = of(items[views[i].Post.ID])
 	}
-	return page.With(list, views, func(p Post) feed.Bookmarked { return feed.Bookmarked{Version: p.place} }), err
+	return page.With(list, views, func(p Post) T { return items[p.Post.ID] }), err
 }
 
 // CommentOnPost is a comment with the view of its post.
