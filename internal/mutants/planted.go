@@ -66,7 +66,7 @@ func planted() []bug {
 		{"an export ends after the first page of users", exports, "next = page.Next", ""},
 		{"an export has likes that were taken back", exports, `like.Kind == "" ||`, ""},
 		{"a first page promises notifications that it hides", "internal/feed/notices/list.go", "if of.Unread {", "if of.Unread || r.above > shown {"},
-		{"an export has bookmarks of posts that it lacks", "internal/ops/transfer/bookmarks.go", "_, written[post] = e.posts[hashOf(post)]", "written[post] = true"},
+		{"an export has bookmarks of posts that it lacks", "internal/ops/transfer/kept.go", "_, written[post] = e.posts[hashOf(post)]", "written[post] = true"},
 		{"an export has a follow across a block", exports, "err != nil || between ||", "err != nil || !between && between ||"},
 		{"an export names users who left", exports, "delete(e.users, user)\n\t\treturn nil\n\t}\n\tp, err", "return nil\n\t}\n\tp, err"},
 		{"an export has posts that are later than its beginning", exports, "err != nil || e.late(made) {\n\t\t\treturn err\n\t\t}\n\t\tif err := e.post", "err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif err := e.post"},

@@ -16,7 +16,7 @@ func moveBugs() []bug {
 		{"export of a follow without its first post", "I5 I1", []edit{{export, `	from := edge.From
 `, `	from := id.Min
 `}}},
-		{"export of bookmarks whose posts it lacks", "I5", []edit{{"internal/ops/transfer/bookmarks.go", `_, written[post] = e.posts[hashOf(post)]`, `written[post] = true`}}},
+		{"export of bookmarks whose posts it lacks", "I5", []edit{{"internal/ops/transfer/kept.go", `_, written[post] = e.posts[hashOf(post)]`, `written[post] = true`}}},
 		{"reconcile that leaves posts without a plan", "I1 I6", []edit{{again, `progress.State != Queued && progress.State != Running`, `progress.State != Running`}}},
 	}
 }

@@ -256,13 +256,6 @@ func (e *exporter) postsOf(ctx context.Context, user string) error {
 	})
 }
 
-func (e *exporter) markers(ctx context.Context, user string) error {
-	return e.all(ctx, schema.MarkersPK(user), feed.MaxMarkers, func(it table.Item) (*record, error) {
-		m, err := schema.ParseMarker(it)
-		return &record{Type: kindMarker, UserID: user, Name: m.Name, Position: m.Position, Time: m.At}, err
-	})
-}
-
 // mutes writes the mutes that a user made, including mutes of removed users.
 func (e *exporter) mutes(ctx context.Context, user string) error {
 	return e.all(ctx, schema.MarksPK(user), feed.MaxMutes, func(it table.Item) (*record, error) {

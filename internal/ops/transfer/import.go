@@ -280,10 +280,6 @@ func (im *importer) comment(ctx context.Context, r *record) error {
 	return im.feed.ImportComment(ctx, feed.Comment{ID: made, PostID: im.index.postID(r.PostID), AuthorID: r.AuthorID, Text: r.Text, Data: string(r.Data), Mentions: r.Mentions})
 }
 
-func (im *importer) marker(ctx context.Context, r *record) error {
-	return im.feed.ImportMarker(ctx, r.UserID, r.Name, r.Position, r.Time)
-}
-
 // tries is the maximum number of attempts of a step whose failure may be temporary.
 const tries = 12
 

@@ -132,17 +132,35 @@ var kinds = []kindSpec{ //nolint:gochecknoglobals // a constant in all but name
 	},
 	{
 		name: kindBookmark, required: []string{"post_id", "user_id", "time"}, most: feed.MaxBookmarks, over: "%s has more than %d bookmarks",
-		key: (*record).user, write: (*importer).bookmark,
+		key: (*record).user,
+		write: func(im *importer, ctx context.Context, r *record) error {
+			return im.feed.ImportBookmark(ctx, r.UserID, im.index.postID(r.PostID), r.Time)
+		},
 		items: func(r *record, post schema.PostRef) []table.Key {
 			return []table.Key{schema.BookmarkOfKey(r.UserID, post.ID)}
 		},
-		export: (*exporter).bookmarks, stage: afterPosts, own: true,
+		export: func(e *exporter, ctx context.Context, user string) error {
+			return e.kept(ctx, kindBookmark, user, schema.BookmarksPK(user), feed.MaxBookmarks, func(it table.Item) (post, at string, err error) {
+				b, err := schema.ParseBookmark(it)
+				return b.Post, b.V, err
+			})
+		},
+		stage: afterPosts, own: true,
 	},
 	{
 		name: kindMarker, required: []string{"user_id", "name", "position", "time"}, most: feed.MaxMarkers, over: "%s has more than %d markers",
-		check: func(c *checks, r *record) { c.values(feed.CheckMarker(r.Name, r.Position)) }, key: (*record).user, write: (*importer).marker,
-		items:  func(r *record, _ schema.PostRef) []table.Key { return []table.Key{schema.MarkerKey(r.UserID, r.Name)} },
-		export: (*exporter).markers, stage: beforePosts, own: true,
+		check: func(c *checks, r *record) { c.values(feed.CheckMarker(r.Name, r.Position)) }, key: (*record).user,
+		write: func(im *importer, ctx context.Context, r *record) error {
+			return im.feed.ImportMarker(ctx, r.UserID, r.Name, r.Position, r.Time)
+		},
+		items: func(r *record, _ schema.PostRef) []table.Key { return []table.Key{schema.MarkerKey(r.UserID, r.Name)} },
+		export: func(e *exporter, ctx context.Context, user string) error {
+			return e.all(ctx, schema.MarkersPK(user), feed.MaxMarkers, func(it table.Item) (*record, error) {
+				m, err := schema.ParseMarker(it)
+				return &record{Type: kindMarker, UserID: user, Name: m.Name, Position: m.Position, Time: m.At}, err
+			})
+		},
+		stage: beforePosts, own: true,
 	},
 }
 
