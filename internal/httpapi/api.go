@@ -168,8 +168,7 @@ func New(cfg Config) (*API, error) {
 	a.registerUsers()
 	a.registerFollows()
 	a.registerMutes()
-	a.registerBookmarks()
-	a.registerMarkers()
+	a.registerOwn()
 	a.registerPosts()
 	a.registerTakeDown()
 	a.registerDelivery()
@@ -251,7 +250,7 @@ func operation(r route, status int, errs ...int) huma.Operation {
 // register adds a call. problem turns the call's errors into answers.
 func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (*O, error)) {
 	op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
-	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" || op.OperationID == "put-marker" || op.OperationID == "take-down-post" || op.OperationID == "read-notifications" {
+	if _, body := reflect.TypeFor[I]().FieldByName("Body"); body || op.Method == http.MethodPost {
 		op.Errors = append(op.Errors, http.StatusUnsupportedMediaType)
 	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
