@@ -94,54 +94,6 @@ func (c *Client) Unmute(ctx context.Context, id string) error {
 // Mutes lists the users that the caller mutes, by user id.
 func (c *Client) Mutes() List[Edge] { return list[Edge](c, nil, "v1", "me", "mutes") }
 
-// Bookmark adds a post to the caller's own list of bookmarks. The call is idempotent.
-func (c *Client) Bookmark(ctx context.Context, post string) error {
-	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "bookmarks", post)}, nil)
-}
-
-// Unbookmark ends a bookmark. The call is idempotent.
-func (c *Client) Unbookmark(ctx context.Context, post string) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "bookmarks", post)}, nil)
-}
-
-// BookmarkOf reads the caller's bookmark of a post. It fails with ErrNotFound if there is no bookmark.
-func (c *Client) BookmarkOf(ctx context.Context, post string) (Bookmark, error) {
-	return get[Bookmark](ctx, c, path("v1", "me", "bookmarks", post))
-}
-
-// Bookmarks lists the caller's bookmarks, the newest bookmark first.
-func (c *Client) Bookmarks() List[Bookmark] { return list[Bookmark](c, nil, "v1", "me", "bookmarks") }
-
-// BookmarkViews lists the caller's bookmarks as Bookmarks does, with all values of the posts that a page
-// shows.
-func (c *Client) BookmarkViews() List[PostView] {
-	return list[PostView](c, view(), "v1", "me", "bookmarks")
-}
-
-// SetMarker moves the caller's read marker with this name forward, and returns the marker. A position
-// that is not above the stored position changes nothing. The call may be repeated.
-func (c *Client) SetMarker(ctx context.Context, name, position string) (Marker, error) {
-	body := struct {
-		Position string `json:"position"`
-	}{position}
-	var marker Marker
-	err := c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "markers", name), body: body}, &marker)
-	return marker, err
-}
-
-// Marker reads a read marker. It fails with ErrNotFound if there is no such marker.
-func (c *Client) Marker(ctx context.Context, name string) (Marker, error) {
-	return get[Marker](ctx, c, path("v1", "me", "markers", name))
-}
-
-// DeleteMarker deletes a read marker. The call is idempotent.
-func (c *Client) DeleteMarker(ctx context.Context, name string) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "markers", name)}, nil)
-}
-
-// Markers lists the caller's read markers, by name.
-func (c *Client) Markers() List[Marker] { return list[Marker](c, nil, "v1", "me", "markers") }
-
 // Relationship reads which of the users id and other follows the other one.
 func (c *Client) Relationship(ctx context.Context, id, other string) (Relationship, error) {
 	return get[Relationship](ctx, c, path("v1", "users", id, "relationships", other))

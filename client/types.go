@@ -153,19 +153,6 @@ type LikedPost struct {
 	LikedAt time.Time `json:"liked_at"`
 }
 
-// Bookmark is a post that the caller keeps.
-type Bookmark struct {
-	PostID       string    `json:"post_id"`
-	BookmarkedAt time.Time `json:"bookmarked_at"`
-}
-
-// Marker is the position up to which the caller has read a list. The caller chooses the name of the list.
-type Marker struct {
-	Name      string    `json:"name"`
-	Position  string    `json:"position"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
-
 // Reactor is a user with a reaction to a post.
 type Reactor struct {
 	UserID string    `json:"user_id"`

@@ -15,7 +15,7 @@ import (
 // methodRows tell one story. ann posts, and ben follows, likes and comments. Each of the two users hides
 // the other one for a while, and finally both leave. A row relies on the effects of the rows above it.
 func methodRows(target Target) []methodRow {
-	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), reactionMethods(target.Reactions), commentMethods(), keepMethods(), hideMethods(), leaveMethods())
+	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), reactionMethods(target.Reactions), commentMethods(), ownMethods(), hideMethods(), leaveMethods())
 }
 
 func profileMethods() []methodRow {
@@ -284,47 +284,6 @@ func commentMethods() []methodRow {
 		}},
 		{method: "DeleteComment", path: "/v1/posts/p/comments/c", call: func(ctx context.Context, s *callers) error {
 			return errors.Join(s.ann.DeleteComment(ctx, s.first.ID, s.comment.ID), listed(ctx, s.ann.Comments(s.first.ID), comment))
-		}},
-	}
-}
-
-// keepMethods bookmark posts.
-func keepMethods() []methodRow {
-	bookmark := func(b client.Bookmark) string { return b.PostID }
-	return []methodRow{
-		{method: "Bookmark", path: "/v1/me/bookmarks/p", call: func(ctx context.Context, s *callers) error {
-			return errors.Join(s.ben.Bookmark(ctx, s.second.ID), s.ben.Bookmark(ctx, s.first.ID), s.ben.Bookmark(ctx, s.second.ID))
-		}},
-		{method: "BookmarkOf", path: "/v1/me/bookmarks/p", call: func(ctx context.Context, s *callers) error {
-			_, none := s.ann.BookmarkOf(ctx, s.first.ID)
-			return errors.Join(refused(none, http.StatusNotFound), answer(s.ben.BookmarkOf(ctx, s.first.ID))(func(b client.Bookmark) bool { return b.PostID == s.first.ID && !b.BookmarkedAt.IsZero() }))
-		}},
-		{method: "Bookmarks", path: "/v1/me/bookmarks", call: func(ctx context.Context, s *callers) error {
-			return errors.Join(listed(ctx, s.ben.Bookmarks(), bookmark, s.first.ID, s.second.ID), listed(ctx, s.ann.Bookmarks(), bookmark))
-		}},
-		{method: "BookmarkViews", path: "/v1/me/bookmarks?expand=view", call: func(ctx context.Context, s *callers) error {
-			return listed(ctx, s.ben.BookmarkViews(), postView, s.first.ID, s.second.ID)
-		}},
-		{method: "Unbookmark", path: "/v1/me/bookmarks/p", call: func(ctx context.Context, s *callers) error {
-			return errors.Join(s.ben.Unbookmark(ctx, s.second.ID), listed(ctx, s.ben.Bookmarks(), bookmark, s.first.ID))
-		}},
-		{method: "SetMarker", path: "/v1/me/markers/n", call: func(ctx context.Context, s *callers) error {
-			at := func(position string) func(client.Marker) bool {
-				return func(m client.Marker) bool { return m.Name == "home" && m.Position == position && !m.UpdatedAt.IsZero() }
-			}
-			return errors.Join(answer(s.ben.SetMarker(ctx, "home", s.second.ID))(at(s.second.ID)), answer(s.ben.SetMarker(ctx, "home", s.first.ID))(at(s.second.ID)))
-		}},
-		{method: "Marker", path: "/v1/me/markers/n", call: func(ctx context.Context, s *callers) error {
-			return answer(s.ben.Marker(ctx, "home"))(func(m client.Marker) bool { return m.Position == s.second.ID })
-		}},
-		{method: "Markers", path: "/v1/me/markers", call: func(ctx context.Context, s *callers) error {
-			name := func(m client.Marker) string { return m.Name }
-			return errors.Join(listed(ctx, s.ben.Markers(), name, "home"), listed(ctx, s.ann.Markers(), name))
-		}},
-		{method: "DeleteMarker", path: "/v1/me/markers/n", call: func(ctx context.Context, s *callers) error {
-			err := s.ben.DeleteMarker(ctx, "home")
-			_, gone := s.ben.Marker(ctx, "home")
-			return errors.Join(err, refused(gone, http.StatusNotFound))
 		}},
 	}
 }
