@@ -37,16 +37,11 @@ const eventsChannel = "events"
 
 func asyncChannels() map[string]asyncChannel {
 	return map[string]asyncChannel{
-		queue.TopicPosts: {"Posts to deliver. Other producers may send them.", true, []messages.Kind{"PostCreated"}},
-		queue.TopicLikes: {"Reactions to count. Other producers may send them.", true, []messages.Kind{"Liked", "Reacted", "Unliked"}},
-		queue.TopicBackfills: {"Fanfare's own work: copies, removals and walks.", true, []messages.Kind{
-			"Followed", "Unfollowed", "PostDeleted", "UserForgotten", "ProfileChanged",
-			"MarkWalk", "Seen", "Returned",
-		}},
-		queue.TopicChunks: {"Fanfare's own work: the parts of deliveries.", true, []messages.Kind{"FanoutPlan", "FanoutChunk"}},
-		queue.TopicNotices: {"Fanfare's own work: notifications.", true, []messages.Kind{
-			"LikeCounted", "Followed", "Unfollowed", "Commented", "Mentioned",
-		}},
+		queue.TopicPosts:     {"Posts to deliver. Other producers may send them.", true, queue.Kinds(queue.TopicPosts)},
+		queue.TopicLikes:     {"Reactions to count. Other producers may send them.", true, queue.Kinds(queue.TopicLikes)},
+		queue.TopicBackfills: {"Fanfare's own work: copies, removals and walks.", true, queue.Kinds(queue.TopicBackfills)},
+		queue.TopicChunks:    {"Fanfare's own work: the parts of deliveries.", true, queue.Kinds(queue.TopicChunks)},
+		queue.TopicNotices:   {"Fanfare's own work: notifications.", true, queue.Kinds(queue.TopicNotices)},
 		eventsChannel: {"The queue that FANFARE_EVENTS_QUEUE names: work that Fanfare has applied, for programs of yours.", false, []messages.Kind{
 			"PostDelivered", "LikeCounted", "Notified", "PostTakenDown", "Followed",
 		}},

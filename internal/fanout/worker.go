@@ -200,34 +200,25 @@ func New(cfg Config) *Worker {
 
 // HandlePosts is the queue.Handler of queue.TopicPosts.
 func (w *Worker) HandlePosts(ctx context.Context, e messages.Event) error {
-	if _, ok := e.(*messages.PostCreated); ok {
-		return w.handle(ctx, e)
-	}
-	return unexpected(e, queue.TopicPosts)
+	return w.handle(ctx, queue.TopicPosts, e)
 }
 
 // HandleBackfills is the queue.Handler of queue.TopicBackfills.
 func (w *Worker) HandleBackfills(ctx context.Context, e messages.Event) error {
-	switch e.(type) {
-	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.UserForgotten,
-		*messages.ProfileChanged, *messages.MarkWalk, *messages.Seen, *messages.Returned:
-		return w.handle(ctx, e)
-	}
-	return unexpected(e, queue.TopicBackfills)
+	return w.handle(ctx, queue.TopicBackfills, e)
 }
 
 // HandleChunks is the queue.Handler of queue.TopicChunks.
 func (w *Worker) HandleChunks(ctx context.Context, e messages.Event) error {
-	switch e.(type) {
-	case *messages.FanoutPlan, *messages.FanoutChunk:
-		return w.handle(ctx, e)
-	}
-	return unexpected(e, queue.TopicChunks)
+	return w.handle(ctx, queue.TopicChunks, e)
 }
 
 // handle does the work of an event. Then it sends the events of that work, even if the work was
 // already done: an earlier attempt may have ended before it sent the events (I6).
-func (w *Worker) handle(ctx context.Context, e messages.Event) error {
+func (w *Worker) handle(ctx context.Context, topic string, e messages.Event) error {
+	if !queue.Carries(topic, e) {
+		return messages.Permanent(messages.ReasonWrongTopic, "%s on %s", messages.KindOf(e), topic)
+	}
 	about, err := w.apply(ctx, e)
 	if err == nil {
 		err = about.tell(ctx, w)
@@ -266,10 +257,6 @@ func (w *Worker) apply(ctx context.Context, e messages.Event) (subject, error) {
 		return nothing{}, w.returned(ctx, e)
 	}
 	return nothing{}, messages.Permanent(messages.ReasonWrongTopic, "fan-out has no work for %s", messages.KindOf(e))
-}
-
-func unexpected(e messages.Event, topic string) error {
-	return messages.Permanent(messages.ReasonWrongTopic, "%s on %s", messages.KindOf(e), topic)
 }
 
 // post is a post that the worker delivers.

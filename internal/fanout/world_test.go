@@ -246,10 +246,10 @@ func (w *world) take() messages.Event {
 }
 
 func handle(ctx context.Context, worker *fanout.Worker, e messages.Event) error {
-	switch e.(type) {
-	case *messages.FanoutPlan, *messages.FanoutChunk:
+	switch {
+	case queue.Carries(queue.TopicChunks, e):
 		return worker.HandleChunks(ctx, e)
-	case *messages.Followed, *messages.Unfollowed, *messages.PostDeleted, *messages.UserForgotten, *messages.ProfileChanged, *messages.MarkWalk, *messages.Seen, *messages.Returned:
+	case queue.Carries(queue.TopicBackfills, e):
 		return worker.HandleBackfills(ctx, e)
 	}
 	return worker.HandlePosts(ctx, e)
@@ -354,12 +354,7 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 			if err != nil {
 				return err
 			}
-			aside := false
-			switch e.(type) {
-			case *messages.Unfollowed, *messages.Followed, *messages.ProfileChanged, *messages.MarkWalk, *messages.Seen, *messages.Returned:
-				aside = true
-			}
-			if aside != (topic == queue.TopicBackfills) {
+			if !queue.Carries(topic, e) {
 				return fmt.Errorf("publish %s to %s", messages.KindOf(e), topic)
 			}
 			if m.Metadata.Get(queue.MetaGroup) != messages.GroupOf(e) {

@@ -29,30 +29,46 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/internal/backoff"
+	"fanfare/messages"
 )
 
 // These are the topics. A backend adds its own prefix to their names.
 const (
-	// TopicPosts carries PostCreated.
 	TopicPosts = "posts"
-	// TopicBackfills carries Followed, Unfollowed, PostDeleted, UserForgotten, ProfileChanged,
-	// MarkWalk, Seen and Returned. Each follower is a group of its own. On the topic of posts,
-	// many users who follow one author at the same time would therefore delay every post (I8).
+	// TopicBackfills has each follower as a group of its own. On the topic of posts, many users who
+	// follow one author at the same time would therefore delay every post (I8).
 	TopicBackfills = "backfills"
-	// TopicChunks carries FanoutPlan and FanoutChunk. Chunks have their own topic so that no
-	// ordinary post waits for the chunks of a very large author (I8).
+	// TopicChunks exists so that no ordinary post waits for the chunks of a very large author (I8).
 	TopicChunks = "chunks"
-	// TopicLikes carries Liked and Unliked.
-	TopicLikes = "likes"
-	// TopicNotices carries LikeCounted, Followed, Unfollowed, Commented and Mentioned. Its group key is the
-	// recipient of the notification.
+	TopicLikes  = "likes"
+	// TopicNotices has the recipient of the notification as its group key.
 	TopicNotices = "notices"
 )
+
+// kinds has the kinds of message of each topic.
+//
+//nolint:gochecknoglobals // a constant in all but name
+var kinds = map[string][]messages.Kind{
+	TopicPosts:     {"PostCreated"},
+	TopicBackfills: {"Followed", "Unfollowed", "PostDeleted", "UserForgotten", "ProfileChanged", "MarkWalk", "Seen", "Returned"},
+	TopicChunks:    {"FanoutPlan", "FanoutChunk"},
+	TopicLikes:     {"Liked", "Reacted", "Unliked"},
+	TopicNotices:   {"LikeCounted", "Followed", "Unfollowed", "Commented", "Mentioned"},
+}
+
+// Kinds returns the kinds of message that a topic carries.
+func Kinds(topic string) []messages.Kind { return slices.Clone(kinds[topic]) }
+
+// Carries reports whether a topic carries the kind of an event.
+func Carries(topic string, e messages.Event) bool {
+	return slices.Contains(kinds[topic], messages.KindOf(e))
+}
 
 // Topics returns the names of all topics.
 func Topics() []string {
