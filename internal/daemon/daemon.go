@@ -317,9 +317,7 @@ func (p *process) register() error {
 // operate sets the handlers of the admin address and the metrics address.
 func (p *process) operate(audits audit.Config, pages admin.Pages) {
 	reads := p.newDomain(table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)))
-	domain := admin.Domain{
-		Deliveries: reads.deliveries, Homes: reads.homes, Letters: p.eng.broker, Audit: audit.New(audits), Items: p.eng.items, Now: p.opt.Now,
-	}
+	domain := reads.operated(admin.Domain{Letters: p.eng.broker, Audit: audit.New(audits), Items: p.eng.items, Now: p.opt.Now})
 	if p.eng.backups != nil {
 		domain.Backups = p.eng.backups
 	}

@@ -37,6 +37,6 @@ func OpenOperations(ctx context.Context, cfg config.Config) (d admin.Domain, end
 	checks := audit.New(audit.Config{
 		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, Lifetimes: lives, LikesByUser: bool(cfg.LikesByUser),
 	})
-	d = admin.Domain{Deliveries: delivery.New(way), Homes: homes, Letters: broker, Audit: checks, Items: itemsOf(store), Now: time.Now}
-	return d, broker.Close, nil
+	reads := domain{feed: posts, homes: homes, deliveries: delivery.New(way)}
+	return reads.operated(admin.Domain{Letters: broker, Audit: checks, Items: itemsOf(store), Now: time.Now}), broker.Close, nil
 }

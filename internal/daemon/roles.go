@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/fanout"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
@@ -71,6 +72,12 @@ func (p *process) newDomain(store table.Store) domain {
 	})
 	homes := home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads})
 	return domain{service, homes, view.New(way, service), notices.New(way, service, bool(p.cfg.Notifications), p.metrics.UnreadRead), delivery.New(way), removal.New(way, service)}
+}
+
+// operated returns by with the parts of the feed on which operations work.
+func (d domain) operated(by admin.Domain) admin.Domain {
+	by.Deliveries, by.Homes = d.deliveries, d.homes
+	return by
 }
 
 func (p *process) startAPI(ctx context.Context) (string, error) {
