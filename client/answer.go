@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// This file decides the meaning of an answer. testdata/answers.json has the same decisions as a table, for this client
+// This file decides the meaning of an answer. testdata/cases.json has the same decisions as a table, for this client
 // and for the client in TypeScript.
 
 // errNoAnswer marks an attempt that ended without an answer of the service.

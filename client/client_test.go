@@ -92,6 +92,7 @@ func TestRepeatsWhereItIsSafe(t *testing.T) {
 		"DELETE that was lost before a proxy":    {del, []step{{}, {status: 404, body: "<html>"}}, 2, false},
 		"DELETE of what never was":               {del, []step{gone}, 1, false},
 		"DELETE refused, then gone":              {del, []step{{status: 429}, gone}, 2, false},
+		"PUT that was lost, of what is gone":     {put, []step{{}, gone}, 2, false},
 		"POST with a key after a cut connection": {post, []step{{}, {status: 503}, {status: 201, body: "{}"}}, 3, true},
 		"POST without a key is sent once":        {comment, []step{{}, ok}, 1, false},
 		"POST without a key after 503":           {comment, []step{{status: 503}, ok}, 1, false},

@@ -59,6 +59,9 @@ test('a deletion whose answer was lost has had its effect', async () => {
   await assert.rejects(gone(), (error: Problem) => error.status === 404);
   fake = answers(null, new Response('<html>', { status: 404 })); // a proxy's page
   await inVirtualTime(() => assert.rejects(gone(), (error: Problem) => error.status === 404));
+  fake = answers(null, nothing());
+  const like = () => new Fanfare({ baseUrl: '', fetch: fake.fetch }).put('/v1/posts/{id}/like', { path: { id: 'x' } });
+  await inVirtualTime(() => assert.rejects(like(), (error: Problem) => error.status === 404)); // only a deletion is done then
 });
 
 test('an aborted call fails with the reason of its signal', async () => {
