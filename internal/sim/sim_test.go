@@ -194,10 +194,11 @@ func TestASeedReplaysByteForByte(t *testing.T) {
 // replays compares the traces of two runs of a seed.
 func replays(t *testing.T, seed uint64) {
 	t.Helper()
-	if Run(t, seed, Options{}).Trace == Run(t, seed, Options{}).Trace {
+	first, again := Run(t, seed, Options{}), Run(t, seed, Options{})
+	if first.Trace == again.Trace {
 		return
 	}
-	first, again := Run(t, seed, Options{KeepTrace: true}), Run(t, seed, Options{KeepTrace: true})
+	first, again = Run(t, seed, Options{KeepTrace: true}), Run(t, seed, Options{KeepTrace: true})
 	for i := range min(len(first.Lines), len(again.Lines)) {
 		if first.Lines[i] != again.Lines[i] {
 			t.Fatalf("seed %d: line %d differs, after\n%s\nit is one of\n%s\n%s", seed, i,
