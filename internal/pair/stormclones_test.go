@@ -1,6 +1,7 @@
 package pair_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -99,6 +100,39 @@ func TestACopyOfTheFilesIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, pair.ErrCopied)
 		_, err = pair.OpenStandby(pair.StandbyConfig{Role: role})
 		require.ErrorIs(t, err, pair.ErrCopied)
+	}
+}
+
+// A disk looks as a clone does after a boot, in a container made anew, and on another node. Without a living original the machine starts with it,
+// in its role, without a question.
+func TestAMachineOfAPairStartsAfterABootAndAMove(t *testing.T) {
+	t.Parallel()
+	for _, register := range []bool{false, true} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("register=%v crash=%v", register, crash), func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, 2, func(w *world) {
+					if register {
+						w.useRegister(0)
+					}
+					w.boot()
+					a, b := w.settle()
+					for _, m := range []*machine{b, a} {
+						if crash {
+							m.die(100)
+						} else {
+							m.exit()
+						}
+						m.cloned = datadir.Alike
+						m.boot()
+						primary, _ := w.settle()
+						require.Same(w, a, primary)
+						w.works()
+					}
+					w.end()
+				})
+			})
+		}
 	}
 }
 
