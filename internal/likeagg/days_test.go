@@ -205,6 +205,33 @@ func TestARefusalAfterALostAnswerDecidesNothing(t *testing.T) {
 	}
 }
 
+// An expired item may refuse the second try of a new like, and go before the first try lands.
+func TestATryMayLandAfterTheRefusalOfTheNextTry(t *testing.T) {
+	step(t, func(w *world) {
+		w.store(schema.Like{User: "alice", Version: w.newID(), Flush: others(1), TTL: time.Now()})
+		tried, flushed := false, time.Time{}
+		w.fault = func(r request) fault {
+			switch {
+			case r.op == "put" && strings.HasSuffix(r.key.SK, "alice") && !tried:
+				tried = true
+				return late
+			case r.op == "flush" && flushed.IsZero():
+				flushed = time.Now()
+				_, err := w.mem.Delete(t.Context(), table.DeleteInput{Key: schema.LikeKey(w.post, "alice", 1)})
+				assert.NoError(t, err)
+			case r.op == "post" && !flushed.IsZero() && time.Since(flushed) < 3*time.Minute:
+				return failed // the like is looked at again after the first try has landed
+			}
+			return none
+		}
+		w.run()
+		w.send("alice", true)
+		w.send("bob", true)
+		w.settle()
+		w.wantCount(2)
+	})
+}
+
 // If a clock jumps while a window judges a like, the aggregator acks no uncounted like.
 func TestAClockThatJumpsWhileALikeIsJudged(t *testing.T) {
 	step(t, func(w *world) {

@@ -118,6 +118,7 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 		}
 	}
 	in := table.PutInput{Item: next.Item(), If: unchanged}
+	unknown := false // a try has ended without an answer
 	for tried := false; !tried && err == nil; {
 		var former bool
 		err = w.attempt(ctx, a, func() (err error) { former, err = w.ofFormerLife(ctx, a); return err })
@@ -134,8 +135,11 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 			} else if over {
 				return nil // the process slept since the last check of the user's life
 			}
-			tried = true
+			before := unknown
+			tried, unknown = true, true // a panic has no answer
 			_, err := w.cfg.Store.Put(ctx, in)
+			_, refused := errors.AsType[*table.ConditionError](err)
+			unknown = before || err != nil && !refused && !undone(err)
 			return err
 		})
 	}
@@ -146,7 +150,10 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 	if !ok {
 		return nil, false, fmt.Errorf("write a like: %w", err)
 	}
-	now, err = parseLike(failed.Old)
+	if now, err = parseLike(failed.Old); err == nil && unknown && a.old == nil && now != nil && !now.TTL.IsZero() && now.Flush != w.stamp {
+		// The expired item goes at any time, and then the condition holds for the try without an answer, if it comes so late.
+		err = &lostError{"a try of a like may come after the end of the item that refuses it", nil}
+	}
 	return now, false, err
 }
 
