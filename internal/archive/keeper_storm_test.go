@@ -35,7 +35,7 @@ type life struct {
 func (l *life) count(at time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return sort.Search(len(l.times), func(i int) bool { return l.times[i].After(at) })
+	return sort.Search(len(l.times), func(i int) bool { return l.times[i].UnixMilli() > at.UnixMilli() }) // the archive has no finer times
 }
 
 // truth returns the state at a time, from the machines' own records.
