@@ -69,7 +69,7 @@ func TestTheLockEndsBesideAProgramThatStarts(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	t.Cleanup(func() { _ = syscall.Close(inherited) })
+	t.Cleanup(func() { _ = syscall.Close(inherited) }) // the test is over, and the descriptor ends with the process at the latest
 	require.NoError(t, dir.Close())
 	open(t, path)
 }
