@@ -183,7 +183,7 @@ func (w *written) after(t *testing.T, fs vfs.FS, what string) string {
 	}
 	m, err := start(fs)
 	if err != nil {
-		assert.Regexp(t, "restore|choose|newer|remove it", err.Error(), "%s: the way out", what)
+		assert.Regexp(t, "restore|choose|newer|remove it|move the file away", err.Error(), "%s: the way out", what)
 		assert.Contains(t, err.Error(), "data", "%s: the place", what)
 		for store, names := range before {
 			if !strings.HasPrefix(what, "data/"+store) {

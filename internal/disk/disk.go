@@ -129,7 +129,7 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
 	if o.err != nil {
-		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(unreadable(o.err), lock.Close()))
+		return nil, fmt.Errorf("open %s: %w", dir, errors.Join(unreadable(kept, dir, o.err), lock.Close()))
 	}
 	kept.opened.Store(true)
 	d.mu.Lock()
@@ -158,8 +158,11 @@ func lockStore(fs vfs.FS, dir string, isNew bool) (*pebble.Lock, error) {
 }
 
 // unreadable returns the error of an Open, wrapped in ErrDamaged if Pebble found damage. Pebble marks a damaged file, but not a
-// sorted file that is absent or has another size.
-func unreadable(err error) error {
+// sorted file that is absent or has another size, nor a file of options with other names.
+func unreadable(fs vfs.FS, dir string, err error) error {
+	if damage := damagedOptions(fs, dir); damage != nil {
+		return damage
+	}
 	if !errors.Is(err, ErrDamaged) && (pebble.IsCorruptionError(err) || errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "object size mismatch")) {
 		return fmt.Errorf("%w; or let the other machine of a pair take over; nothing was removed (%w)", ErrDamaged, err)
 	}

@@ -79,3 +79,34 @@ func checkPebble(fs vfs.FS, dir string) error {
 	}
 	return CheckFormat("the Pebble store", stored, int(pebble.FormatNewest))
 }
+
+// damagedOptions returns the error of a store whose newest file of options Pebble refuses, nil for any other store. All stores have the
+// same comparer, merger and directory of logs, so other names in the file are damage.
+func damagedOptions(fs vfs.FS, dir string) error {
+	found, err := pebble.Peek(dir, fs)
+	if err != nil || found.OptionsFilename == "" {
+		return nil //nolint:nilerr // the error of Open says more
+	}
+	text, err := ReadFile(fs, found.OptionsFilename)
+	if err == nil {
+		options := &pebble.Options{}
+		options.EnsureDefaults()
+		err = options.CheckCompatibility(dir, string(text))
+	}
+	if err == nil {
+		return nil
+	}
+	return &optionsError{found.OptionsFilename, err}
+}
+
+// optionsError is the refusal of a damaged file of options. It is an ErrDamaged, but no data are.
+type optionsError struct {
+	name  string
+	cause error
+}
+
+func (e *optionsError) Error() string {
+	return fmt.Sprintf("%s has text that no fanfare wrote; no data depend on the file: move the file away, and start again (%v)", e.name, e.cause)
+}
+
+func (e *optionsError) Unwrap() []error { return []error{ErrDamaged, e.cause} }

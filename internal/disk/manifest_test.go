@@ -21,6 +21,19 @@ func openExisting(fs vfs.FS, exists bool) (*disk.DB, error) {
 
 const storedKeys = 4
 
+// newest returns the path of the last file of a store whose name begins with prefix.
+func newest(t *testing.T, fs vfs.FS, prefix string) (path string) {
+	t.Helper()
+	names, err := fs.List("db")
+	require.NoError(t, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) && "db/"+name > path {
+			path = "db/" + name
+		}
+	}
+	return path
+}
+
 // flushed returns a closed store with four keys, each flushed by itself, and the path of its manifest.
 func flushed(t *testing.T) (fs *vfs.MemFS, manifest string) {
 	t.Helper()
@@ -32,14 +45,38 @@ func flushed(t *testing.T) (fs *vfs.MemFS, manifest string) {
 		require.NoError(t, db.Flush())
 	}
 	require.NoError(t, db.Close(func() {}))
-	names, err := fs.List("db")
+	return fs, newest(t, fs, "MANIFEST-")
+}
+
+// No data depend on a store's options, so each damage of the file is harmless, or the start names the file and what to do.
+func TestDamagedOptionsAreNamedOrHarmless(t *testing.T) {
+	t.Parallel()
+	clean, _ := flushed(t)
+	options := newest(t, clean, "OPTIONS-")
+	data, err := disktest.Read(clean, options)
 	require.NoError(t, err)
-	for _, name := range names {
-		if strings.HasPrefix(name, "MANIFEST-") && "db/"+name > manifest {
-			manifest = "db/" + name
+	start := func(what string, damaged []byte) {
+		fs := vfs.NewMem()
+		_, err := vfs.Clone(clean, fs, "db", "db")
+		require.NoError(t, err)
+		disktest.Write(t, fs, options, damaged)
+		db, err := openExisting(fs, true)
+		if err != nil {
+			require.ErrorIs(t, err, disk.ErrDamaged, what)
+			require.ErrorContains(t, err, options+" has text that no fanfare wrote; no data depend on the file: move the file away", what)
+			require.NoError(t, fs.Remove(options))
+			db, err = openExisting(fs, true)
+			require.NoError(t, err, what)
 		}
+		require.NoError(t, db.Close(func() {}))
 	}
-	return fs, manifest
+	for line := range strings.Lines(string(data)) {
+		at := strings.Index(string(data), line)
+		start("cut inside "+line, data[:at+max(1, len(line)-3)])
+		flipped := []byte(string(data))
+		flipped[at+len(line)-2] ^= 0x41
+		start("flipped in "+line, flipped)
+	}
 }
 
 // A manifest with several edits, of which each byte is flipped in turn, and which is cut at each length: the start names it. The logs that its
