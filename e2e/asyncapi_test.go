@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -79,6 +81,28 @@ func TestTheAsyncAPIDocumentHasEachTopicAndMessage(t *testing.T) {
 		assert.True(t, sent[strings.TrimSuffix(filepath.Base(file), ".json")], "no channel has the message of %s", file)
 	}
 	assert.Len(t, sent, len(files), "a message without a schema")
+}
+
+// TestTheSchemasOfProducersTakeTheirEvents validates the golden events of producers, also with null in each field that an event may leave out.
+func TestTheSchemasOfProducersTakeTheirEvents(t *testing.T) {
+	for _, kind := range slices.Concat(queue.Kinds(queue.TopicPosts), queue.Kinds(queue.TopicLikes)) {
+		schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "messages", "schema", string(kind)+".json"))
+		require.NoError(t, err)
+		text, err := os.ReadFile(filepath.Join("..", "messages", "testdata", snake(string(kind))+".json"))
+		require.NoError(t, err)
+		event := object{}
+		require.NoError(t, json.Unmarshal(text, &event))
+		require.NoError(t, schema.Validate(event), kind)
+		for name := range schema.Properties {
+			with := maps.Clone(event)
+			with[name] = nil
+			if slices.Contains(schema.Required, name) {
+				require.Error(t, schema.Validate(with), "%s: %s", kind, name)
+			} else {
+				require.NoError(t, schema.Validate(with), "%s: %s", kind, name)
+			}
+		}
+	}
 }
 
 func asyncAPI(t *testing.T) object {

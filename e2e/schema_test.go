@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/id"
+	"fanfare/internal/queue"
 	"fanfare/messages"
 )
 
@@ -28,6 +30,9 @@ func TestSchemaFilesFollowTheTypes(t *testing.T) {
 		schema := reflector.Reflect(event)
 		schema.Title = string(kind)
 		addGrammars(schema, reflect.TypeOf(event).Elem())
+		if slices.Contains(slices.Concat(queue.Kinds(queue.TopicPosts), queue.Kinds(queue.TopicLikes)), kind) {
+			allowNull(schema)
+		}
 		schema.Properties.Set("type", &jsonschema.Schema{Const: string(kind)})
 		schema.Properties.Set("version", &jsonschema.Schema{Const: messages.Version})
 		schema.Required = append([]string{"type", "version"}, schema.Required...)
@@ -41,6 +46,16 @@ func TestSchemaFilesFollowTheTypes(t *testing.T) {
 		require.NoError(t, err)
 		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
 			t.Errorf("%s differs from its type: write it with go test . -run TestSchemaFiles -update-schema (-file +type):\n%s", file, diff)
+		}
+	}
+}
+
+// allowNull allows null in each optional field: producers in other languages write null for a field that they do not use.
+func allowNull(schema *jsonschema.Schema) {
+	for field := schema.Properties.Oldest(); field != nil; field = field.Next() {
+		if of := field.Value; !slices.Contains(schema.Required, field.Key) {
+			of.Extras = map[string]any{"type": []string{of.Type, "null"}}
+			of.Type = ""
 		}
 	}
 }
