@@ -332,12 +332,18 @@ func (w *World) sawWrite(key table.Key, now *table.Item) {
 // sawRefusal passes a write or a transaction with failed conditions to the recognisers.
 func (w *World) sawRefusal(c *call, err error) {
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && !cancelled.Retryable() {
+		for _, r := range cancelled.Reasons {
+			if r.Reason == table.CancelCondition {
+				w.shadows.unveil(r.Key)
+			}
+		}
 		w.see(event{kind: eventCancelled, ops: c.ops, err: cancelled})
 	}
 	failed, ok := errors.AsType[*table.ConditionError](err)
 	if !ok {
 		return
 	}
+	w.shadows.unveil(failed.Key)
 	e := event{kind: eventRefused, key: failed.Key, old: failed.Old}
 	switch in := c.in.(type) {
 	case table.PutInput:

@@ -109,10 +109,15 @@ type veil struct {
 // transaction counts its items that are visible.
 type transaction struct{ visible int }
 
+// unveil ends the veils of an item that a write has changed, or whose new state has failed a condition: a later read sees that state.
+func (p *shadows) unveil(key table.Key) {
+	p.veils = slices.DeleteFunc(p.veils, func(v veil) bool { return v.key == key })
+}
+
 // replaced records an item before a write of its key.
 func (w *World) replaced(key table.Key, now *table.Item) {
 	p := &w.shadows
-	p.veils = slices.DeleteFunc(p.veils, func(v veil) bool { return v.key == key })
+	p.unveil(key)
 	p.changes++
 	c := change{p.changes, key, w.items[key], time.Now()}
 	p.table.add(c)
