@@ -211,9 +211,6 @@ func (a *application) posts() (answered, seen int) {
 func TestClientsOutliveTheirPrimary(t *testing.T) {
 	t.Parallel()
 	one, two := twins(t)
-	for _, u := range []*upright{one, two} {
-		u.env = append(u.env, "FANFARE_FAILOVER_AFTER=3s")
-	}
 	p := one.start(t)
 	s := two.standby(t)
 	one.paired(t, "primary")

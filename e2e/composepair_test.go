@@ -18,7 +18,7 @@ import (
 const pairFolder = "../deploy/pair"
 
 func TestComposeOfAPairHasTwoMachinesBehindAProxy(t *testing.T) {
-	project := loadFrom(t, pairFolder, nil)
+	project := loadFrom(t, pairFolder, map[string]string{"FANFARE_REGISTER": "s3://bucket/pair"})
 	addresses := map[string]string{}
 	for _, name := range []string{"one", "two"} {
 		s := service(t, project, name)
@@ -29,7 +29,7 @@ func TestComposeOfAPairHasTwoMachinesBehindAProxy(t *testing.T) {
 		}
 		cfg, err := config.Load(environ, config.API)
 		require.NoError(t, err, name)
-		assert.True(t, cfg.HasPair() && !cfg.AdminIsPublic(), name)
+		assert.True(t, cfg.HasPair() && cfg.Register != "" && !cfg.AdminIsPublic(), name)
 		assert.Empty(t, s.Ports, "clients reach %s by the proxy", name)
 		addresses[name] = name + cfg.PeerAddr[strings.LastIndex(cfg.PeerAddr, ":"):]
 		keys := path.Join("/keys", path.Base(service(t, project, "keys").Command[3]))

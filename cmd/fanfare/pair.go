@@ -46,13 +46,12 @@ them, make new ones and copy them to both machines: each connection reads the fi
 func (a *app) unpairCommand() *cobra.Command {
 	var gone bool
 	c := &cobra.Command{
-		Use: "unpair", Short: "Let a stopped primary continue without its standby, whose disk is gone",
-		Long: `Makes the primary in the data directory alone, so that it answers without its standby. No process may
-have the directory open. Run it only if the disk of the standby is gone for good, or if its data
-directory was deleted: if that standby could still be promoted, both machines would serve, with
-different data. Later any standby gets a new copy of all data. With FANFARE_REGISTER the register gets
-the change first, so it must answer, and the old standby can no longer be promoted. A pair that no longer
-has FANFARE_REGISTER needs it, too, if the primary was alone: stop the standby first.`,
+		Use: "unpair", Short: "End a pair: the stopped primary continues as one machine",
+		Long: `Makes the primary in the data directory alone, first in the register of FANFARE_REGISTER, and then in the
+directory. No process may have the directory open. From then on its standby cannot become the primary,
+and fanfare up starts with or without the settings of the pair. Later any standby gets a new copy of all
+data. If the register has lost its entry, the disk of the standby must be gone, or its data directory
+deleted: a standby that has become the primary would serve, too, with different data.`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().BoolVar(&gone, "standby-is-gone", false, "the disk of the standby is gone, or its data directory was deleted")
@@ -104,20 +103,17 @@ func unpair(ctx context.Context, cfg config.Config) (err error) {
 	if err := refuseCopy(ctx, cfg, role); err != nil {
 		return err
 	}
-	if address := cfg.RegisterOfPair(); address != "" {
-		cfg.Register = address // FANFARE_PEER may be gone already
+	if cfg.Register == "" {
+		return errors.New("FANFARE_REGISTER is missing: unpair writes into the register of the pair that the machine is alone, so set it as fanfare up has it")
 	}
 	register, err := daemon.OpenRegister(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	if register == nil {
-		return role.Unpair()
-	}
 	ctx, cancel := context.WithTimeout(ctx, registerTime)
 	defer cancel()
 	if err := pair.Unpair(ctx, role, register); err != nil {
-		return fmt.Errorf("FANFARE_REGISTER %s: %w", cfg.RegisterAt(), err)
+		return fmt.Errorf("FANFARE_REGISTER %s: %w", cfg.Register, err)
 	}
 	return nil
 }

@@ -63,17 +63,20 @@ type Promotion struct {
 	PrimaryIsGone bool `json:"primary_is_gone"`
 	// AcceptLoss means that writes that only the primary has may be lost.
 	AcceptLoss bool `json:"accept_loss"`
+	// RegisterIsGone means that the register has lost its entry, and that the machine of the primary is off for good.
+	RegisterIsGone bool `json:"register_is_gone"`
 }
 
 // Promote makes the standby the primary. It returns when the standby has its new role, before it serves; the command
 // waits until it serves.
 func Promote() Op[Promotion, pair.Status] {
 	return Op[Promotion, pair.Status]{
-		Name: "promote", Route: "POST /admin/promote", Form: `{"primary_is_gone": …, "accept_loss": …}`,
+		Name: "promote", Route: "POST /admin/promote", Form: `{"primary_is_gone": …, "accept_loss": …, "register_is_gone": …}`,
 		Params: func(in *Promotion) []Param {
 			return []Param{
 				{"primary_is_gone", &in.PrimaryIsGone, "the primary is lost, or cannot be reached"},
 				{"accept_loss", &in.AcceptLoss, "lose the writes that only the primary has"},
+				{"register_is_gone", &in.RegisterIsGone, "the register has lost its entry, and the primary's machine is off for good"},
 			}
 		},
 		Has: hasPair, Absent: noPair, Long: true, Fails: http.StatusPreconditionFailed,
@@ -84,13 +87,17 @@ func Promote() Op[Promotion, pair.Status] {
 			return d.Pair.PairStatus(), nil
 		},
 		Note: func(in Promotion, _ pair.Status) (int, []zap.Field) {
-			return 0, []zap.Field{zap.Bool("primary_is_gone", in.PrimaryIsGone), zap.Bool("accept_loss", in.AcceptLoss)}
+			return 0, []zap.Field{zap.Bool("primary_is_gone", in.PrimaryIsGone), zap.Bool("accept_loss", in.AcceptLoss), zap.Bool("register_is_gone", in.RegisterIsGone)}
 		},
 		Command: Command[Promotion, pair.Status]{
 			Words: Words{Use: "promote", Short: "Make the standby of a pair the primary", Long: promoteHelp, Embedded: true},
-			Ask: func(ctx context.Context, at Process, _ Promotion) (string, error) {
+			Ask: func(ctx context.Context, at Process, in Promotion) (string, error) {
 				s, err := PairStatus().Do(ctx, at, None{})
-				return describe(s) + ". ", err
+				text := describe(s) + ". "
+				if in.RegisterIsGone {
+					text += "The machine of the primary must be off for good: if it serves, both machines serve, with different data. "
+				}
+				return text, err
 			},
 			Then: awaitPrimary,
 			Text: func(s pair.Status) string {
@@ -105,11 +112,14 @@ the standby has applied almost all that it has (fanfare pair status shows the re
 then hands over.
 
 With --primary-is-gone it takes the place of a primary that was lost or cannot be reached. It waits until
-the last promise of the standby is over, 3s at most, and with FANFARE_REGISTER until the last promise of
-the register is over, at most 5.25 times as long. No answered write is lost, even if the primary still runs
-somewhere: such a primary answers nothing without its standby. If the two were not paired, the primary may have answered writes that the standby lacks:
-then only --accept-loss promotes it, and these writes are lost. With FANFARE_REGISTER, the register must
-answer, and its entry decides whether the two were paired.
+the last promise of the standby is over, 3s at most, or, if the primary was alone, until the last promise
+of the register is over, at most 5.25 times as long. No answered write is lost, even if the primary still
+runs somewhere: such a primary answers nothing. The register must answer, and its entry decides whether the
+two were paired. If they were not, the primary may have answered writes that the standby lacks: then only
+--accept-loss promotes it, and these writes are lost.
+
+With --register-is-gone it writes the first entry of a register that has lost its entry, or of a new one.
+The machine of the primary must be off for good. Only writes that the primary answered alone are lost.
 
 It prints the state, and asks, unless --yes is given. It ends when the new primary serves.`
 

@@ -35,24 +35,6 @@ const (
 	AuthJWT Auth = "jwt"
 )
 
-// Failover is the way in which a standby becomes the primary.
-type Failover string
-
-// The ways of a failover.
-const (
-	FailoverManual Failover = "manual"
-	FailoverAuto   Failover = "auto"
-)
-
-// Alone is the answer to the question whether a primary without its standby may answer by itself.
-type Alone string
-
-// The answers.
-const (
-	AloneAuto  Alone = "auto"
-	AloneNever Alone = "never"
-)
-
 // Config holds the settings of a process. An empty value counts as absent. The tags and the comment of a field
 // declare its setting: the checks, the table of docs/CONFIGURATION.md, the chart and the comparison of
 // fanfare doctor read them (see Field).
@@ -81,16 +63,12 @@ type Config struct {
 	PeerKey string `env:"FANFARE_PEER_KEY" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
 	// PeerCA is the file of the certificate that signed the certificates of both machines.
 	PeerCA string `env:"FANFARE_PEER_CA" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
-	// Register: `s3://bucket/prefix` of the pair's register; `off`.
-	Register string `env:"FANFARE_REGISTER" unset:"an archive in 's3://', else none" form:"register" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
-	// Failover: with `auto` the standby takes over by itself, with a register.
-	Failover Failover `env:"FANFARE_FAILOVER" default:"manual" words:"manual,auto" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
-	// FailoverAfter is the time without the primary after which a standby with `auto` takes over, the same on both
-	// machines. A write waits for the standby for two fifths of this time, 2s at most. A promise of the standby lets
+	// Register: `s3://bucket/prefix` of the register that decides which machine of a pair is the primary.
+	Register string `env:"FANFARE_REGISTER" form:"register" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	// FailoverAfter is the time without the primary after which the standby takes over, the same on both machines.
+	// A write waits for the standby for two fifths of this time, 2s at most. A promise of the standby lets
 	// the primary answer reads for three fifths, 3s at most: the lease.
 	FailoverAfter time.Duration `env:"FANFARE_FAILOVER_AFTER" default:"5s" range:"3s..1h" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
-	// Alone: whether a primary may answer without its standby.
-	Alone Alone `env:"FANFARE_ALONE" unset:"'auto' with a register, else 'never'" words:"auto,never" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
 	// Table is the name of the DynamoDB table.
 	Table string `env:"FANFARE_TABLE" default:"fanfare" pattern:"[A-Za-z0-9_.-]{3,255}" is:"3 to 255 of A-Z a-z 0-9 _ - ." chart:"write aws.table" by:"api,fanout,likeagg,table,reconcile,verify,explain,delivery"`
 	// QueuePrefix is the start of the names of the SQS queues (`fanfare-posts`).

@@ -30,8 +30,10 @@ type Removed struct{ Name, Now string }
 // AllRemoved returns the former settings.
 func AllRemoved() []Removed {
 	return []Removed{
+		{"FANFARE_ALONE", "the register lets a primary answer without its standby"},
 		{"FANFARE_ARCHIVE_BASE_LOG", "a base follows 8GiB of log"},
 		{"FANFARE_DELETE_SCOPE", "the scope is FANFARE_SERVICE_SCOPE with delete in place of the part after the last : or /"},
+		{"FANFARE_FAILOVER", "the standby takes over by itself after FANFARE_FAILOVER_AFTER"},
 		{"FANFARE_LEASE", "the lease is three fifths of FANFARE_FAILOVER_AFTER, 3s at most"},
 		{"FANFARE_NOTIFY_WINDOW", "the window is twice FANFARE_LIKE_WINDOW, 1m at most"},
 		{"FANFARE_SEED_RATE", "a seed takes 50MiB a second"},

@@ -43,10 +43,7 @@ func TestNoSettingTakesBlanksAroundIt(t *testing.T) {
 	for _, name := range config.Names() {
 		value, single := values[name]
 		var beside []string // the settings without which this one is refused
-		if name == "FANFARE_FAILOVER" || name == "FANFARE_ALONE" {
-			beside = append(beside, "FANFARE_REGISTER="+values["FANFARE_REGISTER"])
-		}
-		for _, other := range []string{"FANFARE_PEER", "FANFARE_PEER_ADDR", "FANFARE_PEER_CERT", "FANFARE_PEER_KEY", "FANFARE_PEER_CA"} {
+		for _, other := range []string{"FANFARE_REGISTER", "FANFARE_PEER", "FANFARE_PEER_ADDR", "FANFARE_PEER_CERT", "FANFARE_PEER_KEY", "FANFARE_PEER_CA"} {
 			if strings.HasPrefix(name, "FANFARE_PEER") && other != name {
 				beside = append(beside, other+"="+values[other])
 			}

@@ -89,7 +89,7 @@ func (m *machine) refuses(kind, token string) {
 }
 
 // A balancer may ask any address of a machine, and for readiness or for service: only the primary is up, and only while
-// it may answer.
+// it may answer: here its standby and its register are away.
 func TestABalancerFindsTheMachineThatServes(t *testing.T) {
 	t.Parallel()
 	one, two := newPair(t)
@@ -113,6 +113,7 @@ func TestABalancerFindsTheMachineThatServes(t *testing.T) {
 	_, err := admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
 	require.ErrorContains(t, err, "connected", "a false statement of an operator")
 
+	one.register.SetAway(true)
 	require.NoError(t, two.stop())
 	until(t, "the promise of the standby has ended", func() bool {
 		code, _ := one.get("/readyz", "")
@@ -120,7 +121,7 @@ func TestABalancerFindsTheMachineThatServes(t *testing.T) {
 	})
 	assert.Contains(t, one.health().body, "promise of the standby")
 	one.refuses("unavailable", ann)
-	two.start(true)
+	one.register.SetAway(false)
 	until(t, "a promise", func() bool {
 		code, _ := one.get("/readyz", "")
 		return code == http.StatusOK

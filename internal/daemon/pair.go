@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"go.uber.org/zap"
-
 	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
@@ -67,29 +65,7 @@ func (p *process) decideRole(ctx context.Context, dir *datadir.Dir) error {
 		return err
 	}
 	p.role = role
-	if p.cfg.HasRegister() {
-		return p.begin(ctx, dir, fresh)
-	}
-	if role.Role != pair.RolePrimary {
-		return nil
-	}
-	peer, err := p.askPeer(ctx, role)
-	if err == nil {
-		err = role.CopyOf(peer)
-	}
-	switch {
-	case errors.Is(err, pair.ErrSameDisk):
-		return err
-	case role.Mode != pair.ModeAlone:
-		return nil // a paired primary asks the other machine again while it waits for it
-	case err != nil:
-		p.log.Warn("the other machine of the pair does not answer: this machine starts alone", zap.Error(err))
-		return nil
-	}
-	if peer.Role == pair.RolePrimary && peer.Lineage == role.Lineage && peer.Term > role.Term {
-		return p.demoted()
-	}
-	return nil
+	return p.begin(ctx, dir, fresh)
 }
 
 // errNotBegun ends a start that was stopped while it waited for the register.
@@ -120,7 +96,7 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 		// This directory is in no pair, so the next start decides again.
 		err = errors.Join(fmt.Errorf("%w: start this machine with --standby and an empty data directory, or name another place in FANFARE_REGISTER", err), os.Remove(dir.Path(pair.RoleFile)))
 	}
-	return fmt.Errorf("FANFARE_REGISTER %s: %w", p.cfg.RegisterAt(), err)
+	return fmt.Errorf("FANFARE_REGISTER %s: %w", p.cfg.Register, err)
 }
 
 // waitsForRegister shows the reason for which the start waits.
@@ -134,12 +110,9 @@ func (p *process) waitsForRegister(reason error) {
 	p.scrapes.set(waiting)
 }
 
-// OpenRegister opens the register of a pair. It makes no call. Without a register it returns nil.
+// OpenRegister opens the register of a pair. It makes no call.
 func OpenRegister(ctx context.Context, cfg config.Config) (pair.Register, error) {
-	if !cfg.HasRegister() {
-		return nil, nil //nolint:nilnil // a pair needs no register
-	}
-	location, err := objects.Parse(cfg.RegisterAt())
+	location, err := objects.Parse(cfg.Register)
 	if err != nil {
 		return nil, fmt.Errorf("FANFARE_REGISTER: %w", err)
 	}
@@ -173,10 +146,4 @@ func (p *process) askPeer(ctx context.Context, role *pair.Role) (pair.Hello, err
 	ctx, cancel := context.WithTimeout(ctx, askPeer)
 	defer cancel()
 	return pair.Ask(ctx, p.dialPeer, pair.AskingHello(role, 0, p.opt.Version))
-}
-
-// demoted makes this machine a standby without data, because the other machine has become the primary.
-func (p *process) demoted() error {
-	p.log.Warn("the other machine has become the primary: this machine becomes its standby, and gets a new copy of all data", zap.Uint64("term", p.role.Term))
-	return p.role.Demote()
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"fanfare/internal/archive"
 	"fanfare/internal/objects"
 	"fanfare/internal/pair"
-	"fanfare/internal/porttest"
 	"fanfare/internal/restore"
 )
 
@@ -229,57 +227,6 @@ func TestTheArchiveOfAPairHasAGapWithoutTheTail(t *testing.T) {
 	_, err := has(t, root, within, "")
 	_, gap := errors.AsType[*restore.GapError](err)
 	assert.Truef(t, gap, "%v", err)
-}
-
-// An operator has promoted the standby of a machine that still serves alone. The archive ends the old primary, which becomes
-// a standby once it reaches the other machine.
-func TestAnOldPrimaryIsEndedByTheArchive(t *testing.T) {
-	t.Parallel()
-	_, one, two := newArchived(t)
-	one.start(false)
-	two.start(true)
-	one.untilPaired()
-	two.untilPaired()
-	ann := tokens(t, one.dir)(t, "ann")
-	called(t, one.at.HTTP, ann, "paired")
-	require.NoError(t, one.stop())
-	require.NoError(t, two.stop())
-	role, err := pair.LoadRole(one.dir)
-	require.NoError(t, err)
-	require.NoError(t, role.Unpair()) // a false statement of the operator
-	apart := func(m *machine) func() {
-		env := m.env
-		m.env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "FANFARE_PEER=") })
-		m.env = append(m.env, "FANFARE_PEER="+porttest.Free(t))
-		return func() { m.env = env }
-	}
-	mend := []func(){apart(one), apart(two)}
-	one.start(false)
-	called(t, one.at.HTTP, ann, "alone")
-	until(t, "a segment", func() bool { return metric(t, one.at.Admin, `fanfare_archive_puts_total{result="stored"}`) > 0 })
-	two.start(true)
-	_, err = admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
-	require.NoError(t, err)
-	two.await(false)
-	until(t, "the end of the old primary", func() bool {
-		select {
-		case err = <-one.ended:
-			return true
-		default:
-			_, _ = rename(t, one.at.HTTP, ann, "a late write") // the machine may not answer any more
-			return false
-		}
-	})
-	one.ended = nil
-	require.ErrorIs(t, err, archive.ErrReplaced)
-	for _, f := range mend {
-		f()
-	}
-	one.begin(false)
-	one.await(true)
-	require.NoError(t, two.stop())
-	two.start(false)
-	two.untilPaired()
 }
 
 // A standby whose archive would be lost with its data directory is refused at its start, and not when it becomes the primary.

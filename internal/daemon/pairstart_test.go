@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/daemon"
 	"fanfare/internal/disk"
 	"fanfare/internal/pair"
 	queueembedded "fanfare/internal/queue/embedded"
@@ -54,7 +56,10 @@ func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
 	role, err := pair.LoadRole(two.dir)
 	require.NoError(t, err)
 	down := new(atomic.Bool)
+	register, err := daemon.OpenRegister(withAWS(t.Context(), two.register), cfg)
+	require.NoError(t, err)
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
+		Register: register, FailoverAfter: cfg.FailoverAfter,
 		Role: role, Dir: two.dir, Stream: filepath.Join(two.dir, "stream"), DataFormat: 1 << 10, Version: "test", Log: zap.NewNop(),
 		Timing: pair.Timing{Heartbeat: cfg.Heartbeat(), Patience: cfg.StandbyTimeout, Lease: cfg.Lease},
 		Dial: func(ctx context.Context) (net.Conn, error) {
@@ -77,6 +82,7 @@ func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
 		_, err := standby.Run(t.Context())
 		ran <- err
 	}()
+	one.patience = 5 * time.Second // it is not alone before the promotion
 	one.begin(false)
 	until(t, "the cut of the link", down.Load)
 	require.NoError(t, standby.Promote(t.Context(), false))
@@ -99,7 +105,7 @@ func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
 // A primary whose stores were put back answers nothing beside its standby, and the register still allows the promotion (P9).
 func TestAPrimaryWithOldStoresEnds(t *testing.T) {
 	t.Parallel()
-	_, one, two := newRegistered(t, "FANFARE_FAILOVER=manual")
+	one, two := newPair(t)
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
 	two.start(true)

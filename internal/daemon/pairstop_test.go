@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/pair"
 )
 
-// A stop ends without an error while the standby is away, even if writes wait for the standby.
+// A stop ends without an error while the standby and the register are away, even if writes wait for the standby.
 func TestAPrimaryStopsWithoutItsStandby(t *testing.T) {
 	t.Parallel()
 	one, two := newPair(t)
@@ -25,15 +25,14 @@ func TestAPrimaryStopsWithoutItsStandby(t *testing.T) {
 	one.untilPaired()
 	ann := tokens(t, one.dir)(t, "ann")
 	called(t, one.at.HTTP, ann, "paired")
+	one.register.SetAway(true)
 	require.NoError(t, two.stop())
 	code, err := rename(t, one.at.HTTP, ann, "unconfirmed")
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 	require.NoError(t, one.stop())
 
-	role, err := pair.LoadRole(one.dir)
-	require.NoError(t, err)
-	require.NoError(t, role.Unpair())
+	one.register.SetAway(false)
 	one.start(false) // the stores were closed, so the process opens them again
 	text := one.profile(ann)
 	assert.Contains(t, text, "ann")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/archive"
@@ -23,7 +22,7 @@ import (
 )
 
 // waitsForStandby is the reason in /readyz of a paired primary that starts without its standby.
-const waitsForStandby = "the standby is away, and this machine answers nothing without it"
+const waitsForStandby = "this machine waits for its standby, or until the register lets it be alone"
 
 // seedRate is the maximum number of bytes a second of a seed, so that the primary keeps most of its disk and network for calls.
 const seedRate = 50 << 20
@@ -42,8 +41,6 @@ type pairing struct {
 	tail    pair.KeptTail
 	// leaving means that this machine hands over to the standby when the stores are closed.
 	leaving bool
-	// replaced means that this machine becomes the standby of the other machine when no goroutine of the primary changes the role any more.
-	replaced bool
 }
 
 // openPrimary opens the primary's side of a pair before the stores are opened. A primary that is paired waits for its standby
@@ -62,7 +59,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	}
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
 		Role: p.role, Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Seeds: dir.Path(seedDir), Tail: dir.Path(pair.TailDir),
-		Spool: int64(p.cfg.StreamSpool), SeedRate: seedRate, Archive: p.cfg.Archive != "", Timing: p.pairTiming(), Dial: p.dialPeer, Register: p.registry, Alone: p.cfg.MayBeAlone(),
+		Spool: int64(p.cfg.StreamSpool), SeedRate: seedRate, Archive: p.cfg.Archive != "", Timing: p.pairTiming(), Dial: p.dialPeer, Register: p.registry,
 		DataFormat: dir.Format(), Version: p.opt.Version, Secret: p.cfg.DevSecret, Log: p.log.Named("pair"),
 	})
 	if err != nil {
@@ -88,11 +85,10 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	k.roots.start("standbys", func(ctx context.Context) error {
 		return newDoor(p.pairKeys(), p.cfg.Peer, p.work).accept(ctx, listener, k.session)
 	})
-	if k.Status().Mode == pair.ModePaired && !p.cfg.MayBeAlone() {
+	if k.Status().Mode == pair.ModePaired {
 		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: k}}
 		p.operator.set(admin.NewWaitingHandler(shown, k.waits))
 		p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, k.waits))
-		p.log.Warn("waiting for the standby, without which this machine may answer nothing: if its disk is gone, stop this process and run fanfare unpair --standby-is-gone", zap.String("peer", p.cfg.Peer))
 	}
 	if err := k.Paired(ctx); err != nil {
 		return nil, k.ends(err)
@@ -105,8 +101,7 @@ func (k *pairing) ends(reason error) error {
 	if !errors.Is(reason, pair.ErrReplaced) {
 		return reason
 	}
-	k.replaced = true
-	return errOtherRole
+	return errOtherRole // the register decides at the next start
 }
 
 // waits returns the reasons for which a paired primary waits at its start.
@@ -130,13 +125,9 @@ func (k *pairing) shared() *archiving.Shared {
 func (k *pairing) leaves() bool { return k != nil && k.leaving }
 
 // mayBeReplaced reports whether an error of the archive means that the next start has to decide about the role of this
-// machine again: the other machine may have become the primary. Without a register, a machine alone would decide the same again.
+// machine again: the other machine may have become the primary.
 func (k *pairing) mayBeReplaced(err error) bool {
-	if k == nil {
-		return false
-	}
-	decides := k.p.cfg.HasRegister() || k.Status().Mode == pair.ModePaired
-	return archive.Ended(err) || errors.Is(err, archive.ErrReplaced) && decides
+	return k != nil && (archive.Ended(err) || errors.Is(err, archive.ErrReplaced))
 }
 
 // session serves a session of the standby, and counts a session that fails.
@@ -214,9 +205,6 @@ func (k *pairing) stop(ctx context.Context) error {
 	}
 	k.roots.cancel()
 	err = errors.Join(err, k.roots.wait(), k.Close())
-	if k.replaced {
-		err = errors.Join(err, k.p.demoted())
-	}
 	if k.gate != nil {
 		k.gate.watching.Wait()
 	}
@@ -225,7 +213,7 @@ func (k *pairing) stop(ctx context.Context) error {
 
 // checks returns the tests of the pair for /readyz.
 func (k *pairing) checks() []admin.Check {
-	checks := []admin.Check{
+	return []admin.Check{
 		{Name: "this machine has the only copy", Warn: true, Ask: func(context.Context) error {
 			if k.Status().Mode == pair.ModePaired {
 				return nil
@@ -238,11 +226,8 @@ func (k *pairing) checks() []admin.Check {
 			}
 			return nil
 		}},
+		{Name: "the register is away", Warn: true, Ask: k.register},
 	}
-	if k.p.cfg.HasRegister() {
-		checks = append(checks, admin.Check{Name: "the register is away", Warn: true, Ask: k.register})
-	}
-	return checks
 }
 
 // register tries to read the register. A pair works without the register, but neither machine can take the place of both.

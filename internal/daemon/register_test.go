@@ -17,22 +17,20 @@ import (
 	"fanfare/internal/pair"
 )
 
-// newRegistered returns two machines with a register, which do not run yet.
-func newRegistered(t *testing.T, vars ...string) (b *objectstest.Bucket, one, two *machine) {
+// newQuick returns two machines that do not run yet, and whose standby becomes the primary by itself.
+func newQuick(t *testing.T) (b *objectstest.Bucket, one, two *machine) {
 	t.Helper()
-	b = objectstest.NewBucket(t)
 	one, two = newPair(t)
 	for _, m := range []*machine{one, two} {
-		m.aws, m.patience = b, time.Second
-		m.env = append(append(m.env, "FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_FAILOVER_AFTER=3s"), vars...)
+		m.env = append(m.env, "FANFARE_FAILOVER_AFTER=3s")
 	}
-	return b, one, two
+	return one.register, one, two
 }
 
 // The register is away, then the standby, then the primary: each time the pair continues by itself, and no answered write is lost.
-func TestAPairWithARegisterLosesNothing(t *testing.T) {
+func TestAPairLosesNothing(t *testing.T) {
 	t.Parallel()
-	register, one, two := newRegistered(t)
+	register, one, two := newQuick(t)
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
 	two.start(true)
@@ -77,36 +75,10 @@ func TestAPairWithARegisterLosesNothing(t *testing.T) {
 	assert.Contains(t, text, "by the second machine")
 }
 
-// P4, P5: FANFARE_ALONE=never and FANFARE_FAILOVER=manual leave both decisions to an operator.
-func TestAPairWithARegisterCanWaitForItsOperator(t *testing.T) {
-	t.Parallel()
-	_, one, two := newRegistered(t, "FANFARE_ALONE=never", "FANFARE_FAILOVER=manual")
-	one.start(false)
-	ann := tokens(t, one.dir)(t, "ann")
-	two.start(true)
-	one.untilPaired()
-	two.untilPaired()
-	called(t, one.at.HTTP, ann, "paired")
-	require.NoError(t, two.stop())
-	until(t, "no answers", func() bool {
-		code, _ := one.get("/v1/me", ann)
-		return code == http.StatusServiceUnavailable
-	})
-	assert.Equal(t, pair.ModePaired, one.status().Mode)
-	assert.Positive(t, metric(t, one.at.Admin, `fanfare_pair_refused_total{reason="unpromised"}`))
-	two.start(true)
-	two.untilPaired()
-	require.NoError(t, one.stop())
-	s, err := admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
-	require.NoError(t, err)
-	assert.Equal(t, pair.RolePrimary, s.Role)
-	two.await(false)
-}
-
 // P17: without an answer of the register a start serves nothing, and a stop of this start is no failure.
 func TestAStartAsksTheRegister(t *testing.T) {
 	t.Parallel()
-	register, one, two := newRegistered(t)
+	register, one, two := newQuick(t)
 	register.SetAway(true)
 	one.begin(false)
 	require.NoError(t, one.stop())
@@ -135,7 +107,7 @@ func TestAStartAsksTheRegister(t *testing.T) {
 // The register of a primary that is alone may be away for five leases.
 func TestALonePrimaryNeedsItsRegister(t *testing.T) {
 	t.Parallel()
-	register, one, _ := newRegistered(t)
+	register, one, _ := newQuick(t)
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
 	called(t, one.at.HTTP, ann, "alone")

@@ -41,7 +41,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	}
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: p.role, Dir: dir.Path("."), Stream: dir.Path(spoolDir), Timing: p.pairTiming(), Dial: p.dialPeer,
-		Register: p.registry, FailoverAfter: p.cfg.PromotesAfter(), Succeeded: p.succeeds(dir),
+		Register: p.registry, FailoverAfter: p.cfg.FailoverAfter, Succeeded: p.succeeds(dir),
 		Open: func(store stream.Store, path string) (*disk.DB, error) {
 			if store == stream.Queue {
 				return queueembedded.OpenReplica(path, p.log)
@@ -163,7 +163,7 @@ func (f *followed) Promote(ctx context.Context, in admin.Promotion) error {
 		return errors.New("another promotion is under way: wait for its end")
 	}
 	defer f.promoting.Unlock()
-	if !in.PrimaryIsGone && !in.AcceptLoss {
+	if !in.PrimaryIsGone && !in.AcceptLoss && !in.RegisterIsGone {
 		return f.exchange(ctx)
 	}
 	// The loss of a machine is noticed when nothing has arrived for the time of the lease.
@@ -175,8 +175,12 @@ func (f *followed) Promote(ctx context.Context, in admin.Promotion) error {
 			return err
 		}
 	}
-	f.log.Warn("an operator promotes this standby", zap.Bool("accept_loss", in.AcceptLoss))
-	err := f.standby.Promote(context.WithoutCancel(ctx), in.AcceptLoss) // a promotion is not given up half-way
+	f.log.Warn("an operator promotes this standby", zap.Bool("accept_loss", in.AcceptLoss), zap.Bool("register_is_gone", in.RegisterIsGone))
+	ctx = context.WithoutCancel(ctx) // a promotion is not given up half-way
+	if in.RegisterIsGone {
+		return f.standby.Refound(ctx)
+	}
+	err := f.standby.Promote(ctx, in.AcceptLoss)
 	if errors.Is(err, pair.ErrNotPaired) {
 		err = errors.Join(err, errors.New("to lose these writes, run fanfare promote --accept-loss"))
 	}

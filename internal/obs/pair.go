@@ -42,7 +42,7 @@ func registerPair(reg prometheus.Registerer, state func() pair.Status) error {
 		return 0
 	}
 	errs := []error{reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "fanfare_pair_alone_seconds_total", Help: "Time of a primary alone, with a register.",
+		Name: "fanfare_pair_alone_seconds_total", Help: "Time of a primary alone.",
 	}, func() float64 { return state().AloneTotal.Seconds() }))}
 	for _, gauge := range []struct {
 		name, help string

@@ -12,15 +12,17 @@ import (
 
 const (
 	failoverAfter = 5 * time.Second
+	// never is the time after which a standby becomes the primary in the tests that promote it by hand.
+	never = 1000 * time.Hour
 	// alone is the duration of the register's promise.
 	alone = 15 * time.Second
 )
 
-// withRegister runs a test for some seeds with two machines that are a pair, and a register.
-func withRegister(t *testing.T, seeds int, test func(w *world, a, b *machine)) {
+// inPair runs a test for some seeds with two machines that are a pair, whose standby takes over by itself.
+func inPair(t *testing.T, seeds int, test func(w *world, a, b *machine)) {
 	t.Helper()
 	inBubble(t, seeds, func(w *world) {
-		w.useRegister(failoverAfter)
+		w.failoverAfter = failoverAfter
 		w.boot()
 		a, b := w.settle()
 		require.Equal(w, w.machines[0], a)
@@ -84,7 +86,7 @@ func (m *machine) takenOver() {
 // If both machines reach the register, a primary whose standby is away wins, and its standby does not become the primary (P4, P5).
 func TestAPrimaryWithoutItsStandbyGoesAlone(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 4, func(w *world, a, b *machine) {
+	inPair(t, 4, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.mode(a, pair.ModeAlone)
 		w.works()
@@ -105,7 +107,7 @@ func TestAPrimaryWithoutItsStandbyGoesAlone(t *testing.T) {
 // A standby that stops in order does not cost the time after which it counts as away.
 func TestAStandbyThatStopsMakesItsPrimaryAlone(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 2, func(w *world, a, b *machine) {
+	inPair(t, 2, func(w *world, a, b *machine) {
 		b.exit()
 		pass(500 * time.Millisecond)
 		require.Equal(w, pair.ModeAlone, a.process.primary.Status().Mode)
@@ -117,8 +119,7 @@ func TestAStandbyThatStopsMakesItsPrimaryAlone(t *testing.T) {
 // If only the standby reaches the register, the standby becomes the primary, and the old primary answers nothing (P4, P10, P16).
 func TestAStandbyTakesOver(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 4, func(w *world, a, b *machine) {
-		pass(alone)
+	inPair(t, 4, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.bucket.set(a.number(), way{away: true})
 		began := time.Now()
@@ -134,10 +135,58 @@ func TestAStandbyTakesOver(t *testing.T) {
 	})
 }
 
+// The promise of the register ends when the two pair, so the standby of a young pair does not wait for its end (P14).
+func TestAYoungPairFailsOverInTime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 6, func(w *world) {
+		w.failoverAfter = failoverAfter
+		w.boot()
+		a, b := w.settle()
+		pass(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
+		began := time.Now()
+		if w.seed%2 == 0 {
+			a.die(100)
+		} else {
+			w.network.set(true)
+			w.bucket.set(a.number(), way{away: true})
+		}
+		b.takenOver()
+		b.exit()
+		b.boot()
+		w.until(b.serves)
+		require.Less(w, time.Since(began), 10*time.Second)
+		pass(alone)
+		w.works()
+		w.calm()
+		w.end()
+	})
+}
+
+// While the swap to a pair is on its way, the primary answers reads.
+func TestReadsContinueWhileTwoPair(t *testing.T) {
+	t.Parallel()
+	inPair(t, 4, func(w *world, a, b *machine) {
+		b.exit()
+		w.mode(a, pair.ModeAlone)
+		pass(5 * time.Second)
+		w.network.delay.Store(int64(100 * time.Millisecond))
+		b.boot()
+		w.until(func() bool { return a.process.primary.Status().Joining })
+		w.bucket.set(a.number(), way{late: timing.Lease - 50*time.Millisecond})
+		for range 1500 {
+			pass(10 * time.Millisecond)
+			require.True(w, a.process.primary.Promised(), "the primary answers nothing")
+		}
+		w.calm()
+		w.mode(a, pair.ModePaired)
+		w.end()
+	})
+}
+
 // A standby takes over from a primary that is dead.
 func TestAStandbyTakesOverFromADeadPrimary(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 4, func(w *world, a, b *machine) {
+	inPair(t, 4, func(w *world, a, b *machine) {
 		a.die(50)
 		pass(8 * time.Second)
 		b.takenOver()
@@ -153,7 +202,7 @@ func TestAStandbyTakesOverFromADeadPrimary(t *testing.T) {
 // (P15).
 func TestAPromotionBesideAConnectedPrimaryWaits(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 4, func(w *world, a, b *machine) {
+	inPair(t, 4, func(w *world, a, b *machine) {
 		pass(alone)
 		w.bucket.set(a.number(), way{away: true})
 		require.NoError(w, b.promote())
@@ -168,7 +217,7 @@ func TestAPromotionBesideAConnectedPrimaryWaits(t *testing.T) {
 // A primary that starts alone answers nothing when the register has not answered for five leases (P11, P12).
 func TestAPrimaryAloneNeedsTheRegister(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 2, func(w *world, a, b *machine) {
+	inPair(t, 2, func(w *world, a, b *machine) {
 		b.die(100)
 		w.mode(a, pair.ModeAlone)
 		if w.seed == 1 {
@@ -193,7 +242,7 @@ func TestAPrimaryAloneNeedsTheRegister(t *testing.T) {
 // needs the register in a pair.
 func TestAPairedStandbyNeedsNoRegister(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 2, func(w *world, a, b *machine) {
+	inPair(t, 2, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.mode(a, pair.ModeAlone)
 		pass(3 * time.Second) // the standby reads that
@@ -211,7 +260,7 @@ func TestAPairedStandbyNeedsNoRegister(t *testing.T) {
 // A swap to alone may have its effect late, when the standby is back. Then the register gets the pair again.
 func TestASwapToAloneThatIsNotNeededIsUndone(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 4, func(w *world, a, b *machine) {
+	inPair(t, 4, func(w *world, a, b *machine) {
 		w.bucket.set(a.number(), way{after: time.Second})
 		w.network.set(true)
 		w.until(func() bool { return w.bucket.pending.Load() > 0 })
@@ -233,7 +282,7 @@ func TestASwapToAloneThatIsNotNeededIsUndone(t *testing.T) {
 // (P13, P14).
 func TestAForcedPromotionWaitsForThePromiseOfTheRegister(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 4, func(w *world, a, b *machine) {
+	inPair(t, 4, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.bucket.set(a.number(), way{late: 2900 * time.Millisecond})
 		w.mode(a, pair.ModeAlone)
@@ -258,7 +307,7 @@ func TestAForcedPromotionWaitsForThePromiseOfTheRegister(t *testing.T) {
 // A former disk of the standby is not promoted (P6).
 func TestAFormerDiskOfTheStandbyIsNotPromoted(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 1, func(w *world, a, b *machine) {
+	inPair(t, 1, func(w *world, a, b *machine) {
 		b.exit()
 		mem, dir := b.mem, b.dir
 		b.replace(pair.RoleStandby)
@@ -282,7 +331,6 @@ func TestAFormerDiskOfTheStandbyIsNotPromoted(t *testing.T) {
 func TestALostAnswerOfTheRegister(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(w *world) {
-		w.useRegister(0)
 		register := w.machines[0].register()
 		_, _, err := register.Read(w.Context())
 		require.ErrorIs(w, err, pair.ErrNoEntry)
@@ -319,7 +367,7 @@ func TestALostAnswerOfTheRegister(t *testing.T) {
 func TestALateSwapToAPairLosesNothing(t *testing.T) {
 	t.Parallel()
 	late := 0
-	withRegister(t, 8, func(w *world, a, b *machine) {
+	inPair(t, 8, func(w *world, a, b *machine) {
 		b.exit()
 		pass(time.Second)
 		w.network.delay.Store(int64(100 * time.Millisecond))

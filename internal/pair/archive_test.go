@@ -121,7 +121,7 @@ func TestOnlyWhatTheStandbyHasIsArchived(t *testing.T) {
 // A primary alone that lost the promise of its register answers nothing, but it has answered. The archive gets these writes.
 func TestTheArchiveGetsWhatAPrimaryAloneHasAnswered(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 2, func(w *world, a, b *machine) {
+	inPair(t, 2, func(w *world, a, b *machine) {
 		b.exit()
 		w.mode(a, pair.ModeAlone)
 		w.works()

@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/objects"
 )
 
-// BeginConfig is the configuration of a start with a register.
+// BeginConfig is the configuration of the start of a machine of a pair.
 type BeginConfig struct {
 	// Role is the role of the data directory. Begin changes and saves it.
 	Role     *Role
@@ -32,13 +32,12 @@ type BeginConfig struct {
 	Log     *zap.Logger
 }
 
-// beginning is a start with a register.
+// beginning is the start of a machine of a pair.
 type beginning struct {
 	BeginConfig
 	stores  follow.Stores
 	version objects.Version // the newest version that was read
 	seen    time.Duration   // the time of its first answer
-	asked   bool            // the other machine needs no question any more
 	first   objects.Version // the version that was read first, since a time
 	since   time.Duration
 	lone    bool // no other process has the disk
@@ -114,19 +113,36 @@ func (b *beginning) try(ctx context.Context) (done bool, err error) {
 		return true, ErrOldCopy
 	case role.Role == RoleStandby:
 		return true, nil
-	case entry.Primary != role.Disk && entry.Term < role.Term && role.Claimed > 0:
+	case entry.Primary != role.Disk && entry.Term < role.Term:
 		return true, fmt.Errorf("%w: its term is %d, and the term of this primary is %d", ErrRegisterGone, entry.Term, role.Term)
-	case entry.Primary != role.Disk && entry.Term >= role.Term:
+	case entry.Primary != role.Disk:
 		b.Log.Warn("the register names the other machine: this machine becomes its standby, and gets a new copy of all data", zap.Uint64("term", entry.Term))
 		return true, role.Demote()
+	}
+	if err := b.alike(soon); err != nil {
+		return true, err
 	}
 	if done, err := b.twin(soon, entry); done || err != nil {
 		return done, err
 	}
-	if done, err := b.ask(soon); done || err != nil {
-		return done, err
-	}
 	return b.take(ctx, entry)
+}
+
+// alike returns ErrSameDisk if the other machine of the pair runs with a copy of this data directory: the copy must not take the place of its original.
+// A machine that does not answer may be gone.
+func (b *beginning) alike(ctx context.Context) error {
+	if b.Ask == nil {
+		return nil
+	}
+	peer, err := b.Ask(ctx)
+	if err != nil {
+		return nil
+	}
+	own := AskingHello(b.Role, 0, "")
+	if end, err := b.stores.End(); err == nil {
+		own.Queue, own.Table = end.Queue, end.Table
+	}
+	return SameDisk(own, peer)
 }
 
 // twin looks for another process with the disk of this primary, if the directory looks as after a boot or a move, because a clone of a whole disk
@@ -154,62 +170,24 @@ func (b *beginning) twin(ctx context.Context, entry Entry) (done bool, err error
 	return false, errTwin
 }
 
-// ask asks the other machine whether it is the primary, if no register has decided the role: the other machine may have been promoted
-// without a register. A paired primary waits for the answer, as a start without a register does.
-func (b *beginning) ask(ctx context.Context) (done bool, err error) {
-	role := b.Role
-	if b.asked || b.Ask == nil || role.Claimed > 0 {
-		return false, nil
-	}
-	peer, err := b.Ask(ctx)
-	if err == nil {
-		if err := SameDisk(AskingHello(role, 0, ""), peer); err != nil {
-			return true, err
-		}
-	}
-	switch {
-	case err != nil && role.Mode == ModePaired:
-		return false, fmt.Errorf("%w: start it, or if its disk is gone, run fanfare unpair --standby-is-gone: %w", ErrAway, err)
-	case err != nil:
-		b.Log.Warn("the other machine of the pair does not answer: this machine starts alone", zap.Error(err))
-	case peer.replaces(AskingHello(role, 0, "")):
-		b.Log.Warn("the other machine is the primary: this machine becomes its standby, and gets a new copy of all data", zap.Uint64("term", peer.Term))
-		return true, role.Demote()
-	}
-	b.asked = true
-	return false, nil
-}
-
-// create makes the first entry. A machine that has used the register before has lost the entry, and must not guess it.
+// create makes the first entry. A machine that has used the register before has lost the entry, and must not guess it, nor must a machine that was
+// paired without a register: its standby may have become the primary.
 func (b *beginning) create(ctx context.Context) (done bool, err error) {
 	role := b.Role
 	switch {
-	case role.Claimed > 0:
-		return true, ErrRegisterGone
-	case role.Role == RoleStandby:
+	case role.Role == RoleStandby: // it follows its primary, and an operator may found the register
 		return true, nil
-	}
-	if done, err := b.ask(ctx); done || err != nil {
-		return done, err
+	case role.Claimed > 0 || role.Mode == ModePaired:
+		return true, ErrRegisterGone
 	}
 	if err := role.compare(b.stores); err != nil {
 		return true, err
 	}
-	entry := role.entry()
-	entry.Lease = b.Timing.Lease.Milliseconds()
+	entry := Entry{Lineage: role.Lineage, Term: role.Term, Primary: role.Disk, Mode: ModeAlone, Lease: b.Timing.Lease.Milliseconds()}
 	if _, err := b.Register.Swap(ctx, "", entry); err != nil {
 		return false, err
 	}
 	return false, errors.New("the register has its first entry")
-}
-
-// entry returns the entry of a primary that no register has decided.
-func (r *Role) entry() Entry {
-	e := Entry{Lineage: r.Lineage, Term: r.Term, Primary: r.Disk, Mode: r.Mode}
-	if r.Mode == ModePaired {
-		e.Standby = r.Peer
-	}
-	return e
 }
 
 // take takes the next term for a primary that the register names. The role has the claim before the register has the term,
@@ -224,9 +202,6 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 	timing := b.Timing.with(entry.Lease)
 	if served {
 		timing = b.Timing
-	}
-	if entry.Primary != role.Disk { // the entry is from before a time without a register
-		entry = role.entry()
 	}
 	role.Claimed = max(role.Term, role.Claimed, entry.Term) + 1
 	if err := role.Save(); err != nil {
@@ -255,24 +230,27 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 	return true, nil
 }
 
-// Unpair makes the primary of a stopped process alone, in the register and in its role: the disk of its standby is gone.
+// Unpair ends the pair of the primary of a stopped process: the register and the role have that it is alone, and its standby cannot become the
+// primary any more.
 func Unpair(ctx context.Context, role *Role, register Register) error {
+	if role.Role != RolePrimary {
+		return errors.New("the data directory is of a standby, so it may lack answered writes: run fanfare unpair on the primary, or fanfare promote here")
+	}
 	entry, version, err := register.Read(ctx)
 	switch {
 	case errors.Is(err, ErrNoEntry): // the next start makes the first entry
+		return role.unpair()
 	case err != nil:
 		return err
-	case entry.Lineage != role.Lineage || entry.Primary != role.Disk && (role.Role != RolePrimary || entry.Term >= role.Term):
+	case entry.Lineage != role.Lineage || entry.Primary != role.Disk && entry.Term >= role.Term:
 		return ErrReplaced
 	case entry.Term > max(role.Term, role.Claimed):
 		return ErrOldCopy
-	default:
-		// The register of an earlier term was lost, or was not asked for some time. It keeps its term, so a start waits for its promises (P14).
-		entry.Primary, entry.Mode, entry.Standby, entry.Since = role.Disk, ModeAlone, "", 0
-		if _, err := register.Swap(ctx, version, entry); err != nil {
-			return err
-		}
-		return role.unpair(func(*Role) {})
 	}
-	return role.Unpair()
+	// The register of a later term was lost. It keeps its term, so a start waits for its promises (P14).
+	entry.Primary, entry.Mode, entry.Standby, entry.Since = role.Disk, ModeAlone, "", 0
+	if _, err := register.Swap(ctx, version, entry); err != nil {
+		return err
+	}
+	return role.unpair()
 }

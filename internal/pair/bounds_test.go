@@ -64,14 +64,18 @@ func TestAPairedPrimaryNeedsNoSpool(t *testing.T) {
 					pass(10 * time.Second)
 					w.network.drop()
 					pass(3 * time.Second)
+					w.bucket.set(primary.number(), way{away: true}) // it cannot go alone
 					standby.die(100)
 					pass(10 * time.Second)
 					standby.boot()
+					w.until(func() bool { return primary.process.primary.Status().Connected })
+					pass(2 * time.Second) // the standby has answered
 					w.settle()
 					primary.die(w.rng.IntN(101))
 					primary.boot()
 					primary, _ = w.settle()
 					if w.low { // a new primary is not paired yet
+						w.until(primary.serves)
 						require.NoError(w, primary.handOver())
 						primary.exit()
 						w.tend()
@@ -98,7 +102,6 @@ func (w *world) seeds() (n int) {
 func TestAPrimaryAloneSeedsAStandbyThatIsTooFarBehind(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, func(w *world) {
-		w.useRegister(0)
 		w.spool = 1
 		w.boot()
 		primary, standby := w.settle()
@@ -113,11 +116,10 @@ func TestAPrimaryAloneSeedsAStandbyThatIsTooFarBehind(t *testing.T) {
 	})
 }
 
-// A primary with a register is alone while it refuses its standby, so it needs no operator to give the standby a new copy.
-func TestAPrimaryWithARegisterSeedsAStandbyThatLostItsTail(t *testing.T) {
+// A primary is alone while it refuses its standby, so it needs no operator to give the standby a new copy.
+func TestAPrimaryAloneSeedsAStandbyThatLostItsTail(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, func(w *world) {
-		w.useRegister(0)
 		w.boot()
 		_, standby := w.settle()
 		standby.die(100)

@@ -20,9 +20,7 @@ func (m *machine) die(kept int) {
 	p := m.process
 	// From before the copy of the disk to its end, the process must confirm and claim nothing, because the copy would lack it.
 	defer m.network.isolate()()
-	if m.bucket != nil {
-		defer m.bucket.isolate(m.number())()
-	}
+	defer m.bucket.isolate(m.number())()
 	m.mu.Lock()
 	var after *vfs.MemFS
 	role, copied := m.roleText(), ""

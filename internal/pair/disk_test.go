@@ -97,7 +97,7 @@ func TestAStandbyWithABadDiskLosesNothing(t *testing.T) {
 					standby.spoil(kind, w.rng.Int64N(50_000), 10*time.Second)
 					pass(8 * time.Second)
 					if kind != badTail {
-						w.stands()
+						w.mode(primary, pair.ModeAlone)
 					}
 					w.repair()
 					pass(5 * time.Second)
@@ -105,8 +105,8 @@ func TestAStandbyWithABadDiskLosesNothing(t *testing.T) {
 					if w.rng.IntN(2) == 0 {
 						standby.die(w.rng.IntN(101))
 						standby.boot()
-						w.settle()
 					}
+					w.settle()
 					primary.die(100)
 					require.NoError(w, standby.promote())
 					pass(time.Second)

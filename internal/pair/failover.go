@@ -47,9 +47,6 @@ func (s *Standby) look(ctx context.Context) error {
 
 // watch looks at the register until ctx ends, and ends the session when the standby has to decide.
 func (s *Standby) watch(ctx context.Context) {
-	if s.cfg.Register == nil {
-		return
-	}
 	ticker := time.NewTicker(s.cfg.Timing.Heartbeat / 2)
 	defer ticker.Stop()
 	away := false
@@ -85,13 +82,12 @@ func (s *Standby) decides() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.cfg.Register == nil || s.promoting || s.view.version == "" || s.role.Mode == ModeSeeding:
+	case s.promoting || s.view.version == "" || s.role.Mode == ModeSeeding:
 		return false
 	case s.view.entry.Primary == s.role.Disk:
 		return true
 	}
-	silent := s.cfg.FailoverAfter > 0 && s.cfg.Timing.Now()-s.heard >= s.cfg.FailoverAfter
-	return silent && s.refuses(false) == nil
+	return s.cfg.Timing.Now()-s.heard >= s.cfg.FailoverAfter && s.refuses(false) == nil
 }
 
 // refuses returns an error if the register does not allow this standby to become the primary. The caller holds mu.
@@ -140,7 +136,45 @@ func (s *Standby) claim(ctx context.Context, acceptLoss bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.view = view{next, version, s.cfg.Timing.Now(), s.cfg.Timing.Now()}
-	s.serveAt = old.seen + timing.outlastAlone() // P14
+	if old.entry.Mode == ModeAlone {
+		s.serveAt = old.seen + timing.outlastAlone() // P14
+	}
+	return nil
+}
+
+// refound writes the first entry of a register, which names this standby. Its term is above all terms that the role has seen.
+func (s *Standby) refound(ctx context.Context) error {
+	s.mu.Lock()
+	role, stopped, lacks := *s.role, s.apply == nil, s.lacks()
+	s.mu.Unlock()
+	switch {
+	case role.Role != RoleStandby || role.Mode == ModeSeeding:
+		return ErrSeeding
+	case stopped:
+		return ErrStopped
+	case lacks:
+		return ErrNotPaired
+	}
+	if _, err := s.apply.step(ctx); err != nil {
+		return applyError{err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timing.Lease)
+	defer cancel()
+	next := Entry{Lineage: role.Lineage, Term: max(role.Term, role.Claimed) + 1, Primary: role.Disk, Mode: ModeAlone, Lease: s.cfg.Timing.Lease.Milliseconds()}
+	if err := s.save(func(r *Role) { r.Claimed, r.GivesUp = next.Term, false }); err != nil {
+		return err
+	}
+	version, err := s.cfg.Register.Swap(ctx, "", next)
+	if errors.Is(err, ErrSwapped) {
+		return fmt.Errorf("%w: %w", ErrEntry, err)
+	}
+	if err != nil {
+		return fmt.Errorf("become the primary: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Timing.Now()
+	s.view, s.serveAt = view{next, version, now, now}, now+s.cfg.Timing.with(role.Lease).outlastAlone() // P14: of the lost entry
 	return nil
 }
 
@@ -153,37 +187,25 @@ func (s *Standby) failOver(ctx context.Context) (Outcome, error) {
 		return Stopped, err
 	}
 	s.cfg.Log.Warn("the primary does not answer: this standby becomes the primary", zap.Uint64("term", s.role.Claimed))
-	if err := s.succeed(ctx, s.role.GivesUp); err != nil {
+	if err := s.succeed(ctx); err != nil {
 		return Stopped, applyError{err}
 	}
 	return TakeOver, nil
 }
 
-// succeed ends a promotion after the register has named this machine. givesUp means that the standby lacks answered writes. From decide on the
-// stores may get writes that the primary never had, so everything that can be given up is before it.
-func (s *Standby) succeed(ctx context.Context, givesUp bool) error {
+// succeed ends a promotion after the register has named this machine. From finish on the stores may get writes that the old primary has lost.
+func (s *Standby) succeed(ctx context.Context) error {
 	if _, err := s.apply.step(ctx); err != nil {
 		return err
 	}
 	if err := s.outwait(ctx); err != nil {
 		return err
 	}
-	if err := s.decide(); err != nil {
-		return err
-	}
-	exact, err := s.apply.finish(ctx, givesUp)
+	exact, err := s.apply.finish(ctx, s.role.GivesUp)
 	if err != nil {
 		return err
 	}
 	return s.become(exact)
-}
-
-// decide stores that the promotion has begun. With a register, the claim is stored already, and a start ends the promotion.
-func (s *Standby) decide() error {
-	if s.cfg.Register != nil {
-		return nil
-	}
-	return s.save(func(r *Role) { r.Promoting = true })
 }
 
 // outwait waits until no other machine has a promise.
@@ -194,21 +216,17 @@ func (s *Standby) outwait(ctx context.Context) error {
 	return backoff.Wait(ctx, until-s.cfg.Timing.Now())
 }
 
-// grants reports whether an ack is a promise: with a register, only the paired standby promises something. The primary's message may
+// grants reports whether an ack is a promise: only the paired standby promises something. The primary's message may
 // be newer than the view, so a pair needs no answer of the register. The standby outwaits each promise (P15).
 func (s *Standby) grants() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cfg.Register == nil || s.paired() || s.told > s.view.at
+	return s.paired() || s.told > s.view.at
 }
 
-// paired reports whether the standby has each answered write. With a register, the primary may be alone without a message to
-// the standby, so the role of the standby is never paired: a process without the register must not rely on it (P5). The caller
-// holds mu.
+// paired reports whether the standby has each answered write. The primary may be alone without a message to the standby, so only the register
+// has that (P5). The caller holds mu.
 func (s *Standby) paired() bool {
-	if s.cfg.Register == nil {
-		return s.role.Mode == ModePaired
-	}
 	return s.view.entry.Mode == ModePaired && s.view.entry.Standby == s.role.Disk
 }
 
@@ -231,10 +249,8 @@ func (s *Standby) session(run context.Context) (Outcome, error) {
 
 // asks returns an error if the standby must not be promoted. It reads the register first.
 func (s *Standby) asks(ctx context.Context, acceptLoss bool) error {
-	if s.cfg.Register != nil {
-		if err := s.look(ctx); err != nil {
-			return err
-		}
+	if err := s.look(ctx); err != nil {
+		return err
 	}
 	return s.mayPromote(acceptLoss)
 }
@@ -246,7 +262,7 @@ func (f *following) leave(run context.Context) error {
 	}
 	s := f.standby
 	s.mu.Lock()
-	says := s.cfg.Register != nil && run.Err() != nil && !s.promoting && s.connected
+	says := run.Err() != nil && !s.promoting && s.connected
 	s.mu.Unlock()
 	var err error
 	if says {

@@ -93,13 +93,6 @@ func (f *following) greet() error {
 	if err := rewound(peer, own); err != nil { // P9
 		return err
 	}
-	same := peer.Disk == own.Peer && peer.reigned(own.Term)
-	if same && own.Mode == ModePaired && peer.Mode == ModeAlone {
-		// An operator has unpaired the primary, which answers by itself now.
-		if err := s.save(func(r *Role) { r.Mode = ModeFollowing }); err != nil {
-			return err
-		}
-	}
 	if s.role.Lease == peer.Lease {
 		return nil
 	}
@@ -205,7 +198,7 @@ func (f *following) first(ctx context.Context) error {
 	}
 	switch m.kind {
 	case msgResume:
-		if f.standby.apply == nil || f.standby.role.Promoting { // a seed that was cut leaves a tail without stores
+		if f.standby.apply == nil { // a seed that was cut leaves a tail without stores
 			return unexpected(m.kind)
 		}
 		return f.follows()
@@ -317,7 +310,7 @@ func (f *following) frames(data []byte) error {
 	}
 }
 
-// pair stores that the two are paired: the tail has all that the primary has answered. With a register, its entry has that.
+// pair notes that the two are paired: the tail has all that the primary has answered, and the register has just changed.
 func (f *following) pair() error {
 	s := f.standby
 	if f.seeding != nil {
@@ -327,18 +320,12 @@ func (f *following) pair() error {
 		return err
 	}
 	f.told = true
-	if s.cfg.Register != nil {
-		s.mu.Lock()
-		s.told = s.cfg.Timing.Now()
-		s.mu.Unlock()
-		select { // the register has changed just before
-		case s.nudge <- struct{}{}:
-		default:
-		}
-		return nil
+	s.mu.Lock()
+	s.told = s.cfg.Timing.Now()
+	s.mu.Unlock()
+	select {
+	case s.nudge <- struct{}{}:
+	default:
 	}
-	if s.role.Mode == ModePaired {
-		return nil
-	}
-	return s.save(func(r *Role) { r.Mode = ModePaired })
+	return nil
 }

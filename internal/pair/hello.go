@@ -46,7 +46,7 @@ type Hello struct {
 	// ended when its process began.
 	Announced places `json:"announced,omitzero"`
 	Began     places `json:"began,omitzero"`
-	// Register is the Name of the register that the machine asks, empty for none.
+	// Register is the Name of the register that the machine asks.
 	Register string `json:"register,omitempty"`
 	// Lease is the duration of a promise, in milliseconds.
 	Lease int64 `json:"lease_ms,omitempty"`

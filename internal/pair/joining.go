@@ -11,16 +11,12 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// ready lets join make the two paired, if there is a register.
-func (s *session) ready() error {
-	if s.primary.tenure == nil {
-		return s.pair()
-	}
+// ready lets join make the two paired.
+func (s *session) ready() {
 	select {
 	case s.joins <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // join makes the two paired by the register. Acks arrive meanwhile, and answers wait for them.
@@ -55,6 +51,7 @@ func (s *session) pairByRegister(ctx context.Context) error {
 	due := p.session == s && p.joining && p.role.Mode == ModeAlone && !t.leaving && p.reason == nil
 	if due {
 		t.unsure = s.peer.Disk
+		p.promise.atMost(t.heard + p.cfg.Timing.Lease) // P14: a standby that takes over from a pair waits only for its own promise
 	}
 	p.mu.Unlock()
 	if !due {
@@ -66,8 +63,7 @@ func (s *session) pairByRegister(ctx context.Context) error {
 	return s.pair()
 }
 
-// pair stores that the two are paired, and then sends it to the standby. Without a register, the standby cannot be
-// promoted until the role is stored, so the primary may still answer by itself after a crash.
+// pair stores that the two are paired, and then sends it to the standby.
 func (s *session) pair() error {
 	p := s.primary
 	role := *p.role
@@ -76,14 +72,11 @@ func (s *session) pair() error {
 		return fmt.Errorf("store the role: %w", err)
 	}
 	p.mu.Lock()
-	if t := p.tenure; t != nil {
-		now := p.cfg.Timing.Now()
-		t.unsure, t.alone = "", t.alone+now-t.since
-	}
+	t := p.tenure
+	t.unsure, t.alone = "", t.alone+p.cfg.Timing.Now()-t.since
 	*p.role = role
 	p.joining = false
 	p.keepFrames()
-	p.promise.need()
 	p.release()
 	p.wake() // Paired waits for either: the standby, or a promise of the register
 	p.mu.Unlock()
@@ -93,9 +86,6 @@ func (s *session) pair() error {
 
 // left makes a paired primary alone at once, because its standby has stopped in order.
 func (p *Primary) left() {
-	if p.tenure == nil {
-		return
-	}
 	p.mu.Lock()
 	p.tenure.heard = min(p.tenure.heard, p.cfg.Timing.Now()-p.cfg.Timing.Patience-time.Nanosecond)
 	p.mu.Unlock()
@@ -106,17 +96,17 @@ func (p *Primary) left() {
 var errLeft = errors.New("the standby has stopped")
 
 // other reports whether the register may say that the primary is paired with another disk.
-func (t *tenure) other(disk string) bool { return t != nil && t.unsure != "" && t.unsure != disk }
+func (t *tenure) other(disk string) bool { return t.unsure != "" && t.unsure != disk }
 
-// granted notes the answer to a heartbeat. A promise counts only for a paired primary: with a register, a primary that is
-// not paired needs the register's promise. The caller holds mu.
+// granted notes the answer to a heartbeat. A promise counts only for a paired primary: a primary that is not paired needs the register's promise.
+// The caller holds mu.
 func (p *Primary) granted(asked time.Duration, promised bool) {
-	if p.tenure == nil {
+	t := p.tenure
+	t.heard = max(t.heard, asked)
+	switch {
+	case promised && p.role.Mode == ModePaired:
 		p.promise.renew(asked, p.cfg.Timing.Lease)
-		return
-	}
-	p.tenure.heard = max(p.tenure.heard, asked)
-	if promised && p.role.Mode == ModePaired {
-		p.promise.renew(asked, p.cfg.Timing.Lease)
+	case t.unsure != "": // the register may have the pair already: the promise of the register and the wait of the standby must hold
+		p.promise.renew(asked, min(p.cfg.Timing.Lease, t.until-asked))
 	}
 }

@@ -69,20 +69,6 @@ func (m *machine) tracked() vfs.FS { return entriesFS{m.mem, &m.entries} }
 // lowFS is a disk of which less than a tenth is free.
 type lowFS struct{ vfs.FS }
 
-// boot starts a process.
-func (m *machine) boot() {
-	m.Helper()
-	m.begin()
-	switch role := m.loadRole(); {
-	case m.register() != nil:
-		m.bootWithRegister(role)
-	case role.Role == pair.RolePrimary:
-		m.bootPrimary(role)
-	default:
-		m.bootStandby(role)
-	}
-}
-
 func (m *machine) begin() {
 	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{}), over: make(chan struct{})}
 	for _, store := range stores {
@@ -99,22 +85,10 @@ func (m *machine) begin() {
 
 func (m *machine) bootPrimary(role *pair.Role) {
 	m.Helper()
-	if role.Mode == pair.ModeAlone && m.register() == nil {
-		ctx, cancel := context.WithTimeout(m.ctx, 2*time.Second)
-		defer cancel()
-		peer, err := m.asks(role)(ctx)
-		if err == nil && pair.SameDisk(pair.AskingHello(role, 0, ""), peer) != nil {
-			return // a copy of the other machine does not start
-		}
-		if err == nil && peer.Role == pair.RolePrimary && peer.Term > role.Term {
-			m.submit()
-			return
-		}
-	}
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
 		Role: role, FS: m.files(), Stream: "data/stream", Seeds: "data/seeds", Tail: "data/tail", Queue: path(stream.Queue), Table: path(stream.Table),
 		Spool: m.spool, SeedRate: 1 << 30, LogSpan: 100 << 10, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
-		Register: m.register(), Alone: m.alone, Archive: true,
+		Register: m.register(), Archive: true,
 	})
 	if m.refuses(err) {
 		return
@@ -126,13 +100,6 @@ func (m *machine) bootPrimary(role *pair.Role) {
 	p.work.Go(func() { primary.Run(p.ctx) })
 	p.work.Go(func() { m.serve(p, role) })
 	p.work.Go(func() { m.archives(p, own) })
-}
-
-// submit makes a machine the standby of the new primary, with an empty disk.
-func (m *machine) submit() {
-	role := pair.NewRole(m.dir, pair.RoleStandby)
-	require.NoError(m, role.Save())
-	m.bootStandby(role)
 }
 
 // serve waits for the standby of a paired primary, opens the stores, and answers until the process ends.

@@ -82,6 +82,11 @@ func (r *entries) Swap(_ context.Context, _ objects.Version, next Entry) (object
 	return objects.Version(fmt.Sprint(r.version)), nil
 }
 
+// pairEntry returns a register with the pair of openTestStandby.
+func pairEntry() *entries {
+	return &entries{version: 1, entry: Entry{Lineage: "L", Term: 1, Primary: "A", Mode: ModePaired, Standby: "B"}}
+}
+
 // openTestStandby opens a standby in a mode on a disk in memory. The primary is the disk A of the lineage L in term 1.
 func openTestStandby(t *testing.T, mode string, peers ...peer) (*Standby, context.Context) {
 	t.Helper()
@@ -105,6 +110,7 @@ func openTestStandby(t *testing.T, mode string, peers ...peer) (*Standby, contex
 	}
 	s, err := OpenStandby(StandbyConfig{
 		Role: role, FS: mem, Dir: "data", Stream: "data/stream", TailSize: 100, Timing: testTiming(), DataFormat: 1, Version: "v", Log: zap.NewNop(),
+		Register: pairEntry(), FailoverAfter: time.Hour,
 		Open: func(_ stream.Store, dir string) (*disk.DB, error) { return openTestStore(mem, dir) },
 		Dial: func(context.Context) (net.Conn, error) {
 			select {
@@ -136,7 +142,7 @@ func (silent) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, arg
 // primaryHello is the hello of the primary of openTestStandby.
 func primaryHello(mode string) Hello {
 	h := (&Role{Lineage: "L", Disk: "A", Role: RolePrimary, Mode: mode, Term: 1}).hello(stream.Position{}, 1, "v")
-	h.Lease = testTiming().Lease.Milliseconds()
+	h.Lease, h.Register = testTiming().Lease.Milliseconds(), (&entries{}).Name()
 	if mode == ModePaired {
 		h.Peer = "B"
 	}
@@ -166,7 +172,7 @@ func TestAStandbyKeepsItsDataUntilItsRoleIsStored(t *testing.T) {
 		s.role.path = filepath.Join(filepath.Dir(s.role.path), "gone", RoleFile)
 		_, err := s.Run(ctx)
 		require.NoError(t, err)
-		require.Equal(t, ModeFollowing, s.Status().Mode)
+		require.Equal(t, ModeFollowing, s.role.Mode)
 		for range 2 {
 			err = s.Promote(t.Context(), true)
 			require.Error(t, err, "the role cannot be stored")
@@ -212,7 +218,7 @@ func TestAStreamWithAHoleEndsTheSession(t *testing.T) {
 func TestAPromotedStandbyDoesNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, ctx := openTestStandby(t, ModePaired)
+		s, ctx := openTestStandby(t, ModeFollowing)
 		begin := stream.Place{Log: 1}
 		require.NoError(t, s.tail.append(stream.SafeAt(stream.Position{Queue: begin, Table: begin}, 0)))
 		_, err := s.tail.sync()
@@ -240,22 +246,15 @@ func TestNoMessageBreaksAStandby(t *testing.T) {
 				}
 			}()
 			var peers []peer
-			registered := d.IntN(2) == 0
 			for range 1 + d.IntN(4) {
-				hello := primaryHello(pick(d, ModeAlone, ModePaired))
-				if registered {
-					hello.Register = (&entries{}).Name()
-				}
-				peers = append(peers, d.peer(hello, pick(d,
+				peers = append(peers, d.peer(primaryHello(pick(d, ModeAlone, ModePaired)), pick(d,
 					[]message{{msgResume, nil}, {msgPaired, nil}, {msgFrames, d.frames()}, {msgTakeOver, d.number(2)}},
 					[]message{{msgSeed, nil}, {msgFile, []byte("dev-secret")}, {msgContent, d.junk()}, {msgFrames, d.frames()}, {msgListed, d.junk()}, {msgWhole, d.junk()}, {msgPaired, nil}},
 				)...))
 			}
-			s, ctx := openTestStandby(t, pick(d, ModeSeeding, ModeFollowing, ModePaired, ModePaired), peers...)
-			if registered {
-				r := &entries{version: min(1, d.IntN(4)), entry: Entry{Lineage: "L", Term: 1, Primary: pick(d, "A", "B"), Mode: pick(d, ModeAlone, ModePaired), Standby: pick(d, "B", "C")}}
-				s.cfg.Register, s.cfg.FailoverAfter = r, pick(d, 0, 5*time.Second)
-			}
+			s, ctx := openTestStandby(t, pick(d, ModeSeeding, ModeFollowing, ModeFollowing, ModeFollowing), peers...)
+			r := &entries{version: min(1, d.IntN(4)), entry: Entry{Lineage: "L", Term: 1, Primary: pick(d, "A", "B"), Mode: pick(d, ModeAlone, ModePaired), Standby: pick(d, "B", "C")}}
+			s.cfg.Register, s.cfg.FailoverAfter = r, pick(d, time.Hour, 5*time.Second)
 			operated := make(chan struct{})
 			go func() {
 				defer close(operated)
@@ -274,7 +273,7 @@ func TestNoMessageBreaksAStandby(t *testing.T) {
 }
 
 // openTestPrimary opens the primary of the disk A, whose stores have a log each.
-func openTestPrimary(t *testing.T, mode string, register Register) *Primary {
+func openTestPrimary(t *testing.T, mode string) *Primary {
 	t.Helper()
 	mem := vfs.NewMem()
 	role := &Role{Lineage: "L", Disk: "A", Role: RolePrimary, Mode: mode, Term: 1, path: filepath.Join(t.TempDir(), RoleFile)}
@@ -284,7 +283,7 @@ func openTestPrimary(t *testing.T, mode string, register Register) *Primary {
 	require.NoError(t, role.Save())
 	p, err := OpenPrimary(PrimaryConfig{
 		Role: role, FS: mem, Stream: "stream", Seeds: "seeds", Tail: "tail", Queue: "queue", Table: "table", Spool: 1 << 20, SeedRate: 1 << 20,
-		Timing: testTiming(), Register: register, Alone: register != nil, DataFormat: 1, Version: "v", Log: zap.NewNop(),
+		Timing: testTiming(), Register: pairEntry(), DataFormat: 1, Version: "v", Log: zap.NewNop(),
 	})
 	require.NoError(t, err)
 	for store := stream.Queue; store <= stream.Table; store++ {
@@ -300,12 +299,7 @@ func TestNoMessageBreaksAPrimary(t *testing.T) {
 	for seed := range uint64(stormtest.Runs(300)) {
 		synctest.Test(t, func(t *testing.T) {
 			d := drawing{rand.New(rand.NewPCG(seed, 0))}
-			mode := pick(d, ModeAlone, ModePaired)
-			var register Register
-			if d.IntN(2) == 0 {
-				register = &entries{version: 1, entry: Entry{Lineage: "L", Term: 1, Primary: "A", Mode: ModePaired, Standby: "B"}}
-			}
-			p := openTestPrimary(t, mode, register)
+			p := openTestPrimary(t, pick(d, ModeAlone, ModePaired))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			var calls sync.WaitGroup
 			calls.Go(func() { p.Run(ctx) })
@@ -322,10 +316,7 @@ func TestNoMessageBreaksAPrimary(t *testing.T) {
 				d.ask(ctx, p)
 				at := pick(d, d.position(), stream.Position{Queue: stream.Place{Log: 2, Offset: 9}, Table: stream.Place{Log: 2}})
 				hello := (&Role{Lineage: "L", Disk: pick(d, "B", "C"), Role: RoleStandby, Mode: pick(d, ModePaired, ModeFollowing), Term: 1, Peer: "A"}).hello(at, 1, "v")
-				hello.Lease = pick[int64](d, 3000, 3000, 3000, 0)
-				if register != nil {
-					hello.Register = register.Name()
-				}
+				hello.Lease, hello.Register = pick[int64](d, 3000, 3000, 3000, 0), pairEntry().Name()
 				near, far := net.Pipe()
 				served := make(chan error, 1)
 				go func() { served <- p.Serve(ctx, near) }()

@@ -62,13 +62,12 @@ func TestAnOldCopyOfThePrimaryIsRefused(t *testing.T) {
 	})
 }
 
-// With a register, an old copy of the disk does not go alone either, even if its standby does not connect with it: the primary asks the
-// standby first. So the register says paired, and allows the promotion.
+// An old copy of the disk does not go alone either, even if its standby does not connect with it: the primary asks the standby first. So the
+// register has the pair, and allows the promotion.
 func TestAnOldCopyOfThePrimaryDoesNotGoAlone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 6, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
-		w.useRegister(0)
 		w.boot()
 		w.settle()
 		pass(2 * time.Second)
@@ -92,7 +91,6 @@ func TestAnOldCopyThatIsAloneEnds(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 4, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
-		w.useRegister(0)
 		w.boot()
 		w.settle()
 		pass(2 * time.Second)
@@ -126,6 +124,7 @@ func TestAStartThatIsReplacedEnds(t *testing.T) {
 		a.boot()
 		w.until(func() bool { return a.process.primary.Status().Ack.Duration > 0 })
 		w.network.set(true)
+		w.bucket.set(a.number(), way{away: true}) // else the register ends the start
 		require.NoError(w, b.promote())
 		w.network.set(false)
 		started := func() bool {

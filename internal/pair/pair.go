@@ -1,6 +1,6 @@
 // Package pair keeps a second machine, the standby, ready to take the place of a primary. The primary
-// sends the bytes of its logs, and answers a write when both disks have it. spec/Pair.tla is the model of
-// the rules, and spec/Standby.tla the model with a register. docs/decisions/0053-stream.md has the stream.
+// sends the bytes of its logs, and answers a write when both disks have it. A register decides which machine is
+// the primary. spec/Standby.tla is the model of the rules. docs/decisions/0053-stream.md has the stream.
 //
 // The invariants: a standby that may be promoted has every answered write, and beside a machine that serves
 // the other machine answers no read. Package pair must never confirm a write that is only in the memory of
@@ -25,7 +25,7 @@ var (
 	// ErrLineage means that the standby has other data.
 	ErrLineage = errors.New("the standby has the data of another primary: start it with an empty data directory")
 	// ErrOtherStandby means that the primary is paired with another disk (P6).
-	ErrOtherStandby = errors.New("the primary is paired with another disk: start that standby; or stop that standby, delete its data directory, stop the primary, run fanfare unpair --standby-is-gone, and start the primary")
+	ErrOtherStandby = errors.New("the primary is paired with another disk: start that standby, or wait until the primary is alone")
 	// ErrNotPrimary means that the other machine is no primary of this term or a later term.
 	ErrNotPrimary = errors.New("the other machine is not the primary: look at fanfare pair status on both machines")
 	// ErrReplaced means that the other machine has become the primary.
@@ -33,9 +33,9 @@ var (
 	// ErrRewound means that the primary lacks writes that it had announced as synced (P9).
 	ErrRewound = errors.New("the primary has lost synced writes, because its disk is an old copy or lost its data: stop the primary, and run fanfare promote --primary-is-gone on the standby")
 	// ErrMustSeed means that a paired primary no longer has what its standby lacks.
-	ErrMustSeed = errors.New("the standby needs a new copy of all data: stop both machines, delete the data directory of the standby, run fanfare unpair --standby-is-gone on the primary, and start both")
+	ErrMustSeed = errors.New("the standby needs a new copy of all data: it gets the copy once the primary is alone; if the register is gone, stop both machines, delete the data directory of the standby, run fanfare unpair --standby-is-gone on the primary, and start both")
 	// ErrDamagedCopy means that the disk of the standby has damaged data.
-	ErrDamagedCopy = errors.New("the data of this standby are damaged: while the primary runs, delete the data directory of the standby and start the standby again with --standby; without a register, first stop the primary, run fanfare unpair --standby-is-gone there and start the primary")
+	ErrDamagedCopy = errors.New("the data of this standby are damaged: while the primary runs, delete the data directory of the standby and start the standby again with --standby")
 	// ErrNotPaired means that the primary may have answered writes that the standby lacks.
 	ErrNotPaired = errors.New("the standby may lack answered writes, because its primary has not paired with it")
 	// ErrSeeding means that the standby has no whole copy.
@@ -50,12 +50,12 @@ var (
 	ErrOldCopy = errors.New("the data directory is an old copy, which lacks answered writes: run fanfare promote --primary-is-gone on the other machine, or restore the data from an archive")
 	// ErrRegister means that the two machines do not ask the same register.
 	ErrRegister = errors.New("FANFARE_REGISTER differs between the two machines: stop both, and start both with the same value")
-	// ErrUnregistered means that a primary whose register lets it be alone starts without a register, which may have another primary by now.
-	ErrUnregistered = errors.New("the register of this machine decides whether it is still the primary: start it with FANFARE_REGISTER, or the FANFARE_ARCHIVE that was the register, as before, or, to continue without a register, stop the other machine and run fanfare unpair --standby-is-gone")
 	// ErrRegisterGone means that the register of a pair has lost its entry.
-	ErrRegisterGone = errors.New("the register has lost the entry of this pair: if FANFARE_ARCHIVE has changed, name its former address in FANFARE_REGISTER; or restore register.json; or stop both machines, run fanfare unpair --standby-is-gone on the machine with the newest data, start that machine, and only then the other machine")
+	ErrRegisterGone = errors.New("the register has lost the entry of this pair: if FANFARE_REGISTER has changed, name its former address; or restore register.json; or stop both machines, run fanfare unpair --standby-is-gone on the machine with the newest data, start that machine, and only then the other machine")
 	// ErrNoPrimary means that the register of a standby has no entry, so the standby cannot know whether the primary has answered alone.
-	ErrNoPrimary = errors.New("the register has no entry, so this standby cannot know whether the primary answered alone: if FANFARE_ARCHIVE has changed, name its former address in FANFARE_REGISTER; or restore register.json; or, if the primary is gone for good, start this standby with FANFARE_REGISTER=off, and run fanfare promote --primary-is-gone --accept-loss: only writes that the primary answered alone are lost")
+	ErrNoPrimary = errors.New("the register has no entry, so this standby cannot know whether the primary answered alone: if FANFARE_REGISTER has changed, name its former address; or restore register.json; or, if the primary is gone for good, run fanfare promote --register-is-gone: only writes that the primary answered alone are lost")
+	// ErrEntry means that a register that should be gone has an entry.
+	ErrEntry = errors.New("the register has an entry, so it is not gone: run fanfare promote --primary-is-gone")
 	// ErrStopped means that a promotion has closed the stores, and has failed.
 	ErrStopped = errors.New("an earlier promotion has failed: start the standby again")
 	// ErrAway means that the primary has no session with its standby.

@@ -70,16 +70,14 @@ func TestASwitchNeedsNoSeed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(w *world) {
 		w.boot()
-		for i := range 4 {
+		for range 4 {
 			primary, standby := w.settle()
 			pass(2 * time.Second)
 			require.NoError(w, primary.handOver())
 			primary.exit()
-			require.Equal(w, pair.ModeFollowing, primary.loadRole().Mode)
 			w.tend()
 			pass(2 * time.Second)
 			w.tend()
-			require.EqualValues(w, 2+i, standby.loadRole().Term)
 			require.Equal(w, standby, w.primary())
 			disk := primary.loadRole().Disk
 			_, again := w.settle()

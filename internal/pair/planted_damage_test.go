@@ -48,6 +48,10 @@ func bugsOfDamage() map[string]plantedBug {
 			planttest.Edit{File: "internal/pair/standby.go", Old: "	return s.apply != nil && s.apply.tail.end() == (stream.Position{}) || ", New: "	return "},
 			"TestAStandbyWithoutATailIsNotPromoted", "in chain but got nil",
 		},
+		"a copy of a primary takes the register": {
+			planttest.Edit{File: begin, Old: "	if err := b.alike(soon); err != nil {", New: "	if err := b.alike(soon); err != nil && ctx == nil {"},
+			"TestACopyOfADataDirectoryIsNamed", "FAIL",
+		},
 		"a clone of a primary takes the register": {
 			planttest.Edit{File: begin, Old: "	if done, err := b.twin(soon, entry); done || err != nil {", New: "	if done, err := b.twin(soon, entry); done && err == nil {"},
 			copies, "a copy",

@@ -30,9 +30,8 @@ type PrimaryConfig struct {
 	// Archive makes the stream keep its frames for an archive, too, until the spool is full.
 	Archive bool
 	Timing  Timing
-	// Register decides who is the primary; nil for none. With Alone, a primary whose standby is away may answer by itself.
+	// Register decides who is the primary.
 	Register Register
-	Alone    bool
 	// Dial connects with the other machine, to ask whether it is the primary; nil if it cannot be asked.
 	Dial       func(context.Context) (net.Conn, error)
 	DataFormat int
@@ -67,9 +66,9 @@ type Primary struct {
 	serves     bool // the start has ended, and callers may get answers
 	stopping   bool // nobody gets answers any more
 	promise    promise
-	tenure     *tenure // nil without a register
-	met        bool    // the other machine was asked once whether this machine may be the primary
-	reason     error   // why this machine must not be the primary any more; nil until over is closed
+	tenure     *tenure
+	met        bool  // the other machine was asked once whether this machine may be the primary
+	reason     error // why this machine must not be the primary any more; nil until over is closed
 	over       chan struct{}
 	isAsked    bool
 	asked      chan struct{}
@@ -103,11 +102,6 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 	if err := cfg.Role.compare(stores); err != nil {
 		return nil, err
 	}
-	if cfg.Register == nil {
-		if err := cfg.Role.unregister(); err != nil {
-			return nil, err
-		}
-	}
 	cfg.Timing = cfg.Timing.withClock()
 	p := &Primary{cfg: cfg, role: cfg.Role, met: cfg.Dial == nil, over: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{}), serving: make(chan struct{}, 1)}
 	var err error
@@ -128,7 +122,7 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 		p.receiver = nil
 	}
 	p.tenure = newTenure(p.cfg)
-	p.promise.begin(cfg.Timing, p.tenure != nil || p.role.Mode == ModePaired)
+	p.promise.begin(cfg.Timing)
 	return p, nil
 }
 
@@ -302,8 +296,8 @@ func (p *Primary) wake() {
 	p.changed = make(chan struct{})
 }
 
-// Promised reports whether reads may be answered now: a primary alone may always answer, and a paired primary during a
-// promise of the standby (P11).
+// Promised reports whether reads may be answered now: a paired primary may answer during a promise of the standby, and a primary alone during a
+// promise of the register (P11).
 func (p *Primary) Promised() bool { return p.promise.holds() }
 
 // PromiseEnds returns a channel that is closed when the promise has ended without another one.

@@ -5,27 +5,22 @@ import (
 	"time"
 )
 
-// promise is the promise of the standby, or of the register, that the standby does not serve. Without a register, a primary
-// that is alone needs no promise.
+// promise is the promise of the standby, or of the register, that the standby does not serve.
 type promise struct {
 	timing Timing
 
-	mu     sync.Mutex
-	needed bool
-	gone   bool // there is no promise any more
-	until  time.Duration
-	ended  chan struct{}
-	over   bool // ended is closed
-	timer  *time.Timer
+	mu    sync.Mutex
+	gone  bool // there is no promise any more
+	until time.Duration
+	ended chan struct{}
+	over  bool // ended is closed
+	timer *time.Timer
 }
 
 // begin begins without a promise.
-func (p *promise) begin(timing Timing, needed bool) {
-	p.timing, p.needed, p.ended = timing, needed, make(chan struct{})
-	p.until = timing.Now()
-	if p.over = needed; needed {
-		close(p.ended)
-	}
+func (p *promise) begin(timing Timing) {
+	p.timing, p.until, p.ended, p.over = timing, timing.Now(), make(chan struct{}), true
+	close(p.ended)
 }
 
 // renew continues the promise for the duration lease from the moment at which the primary asked for it (P13).
@@ -38,11 +33,11 @@ func (p *promise) renew(asked, lease time.Duration) {
 	p.look()
 }
 
-// need makes reads depend on the promise.
-func (p *promise) need() {
+// atMost lets the promise end at a time at the latest.
+func (p *promise) atMost(end time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.needed = true
+	p.until = min(p.until, end)
 	p.look()
 }
 
@@ -50,7 +45,7 @@ func (p *promise) need() {
 func (p *promise) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.needed, p.gone, p.until = true, true, p.timing.Now()
+	p.gone, p.until = true, p.timing.Now()
 	p.look()
 }
 
@@ -60,11 +55,11 @@ func (p *promise) look() {
 	switch {
 	case rest > 0 && p.over:
 		p.ended, p.over = make(chan struct{}), false
-	case rest <= 0 && p.needed && !p.over:
+	case rest <= 0 && !p.over:
 		close(p.ended)
 		p.over = true
 	}
-	if rest <= 0 || !p.needed {
+	if rest <= 0 {
 		return
 	}
 	if p.timer == nil {
@@ -82,7 +77,7 @@ func (p *promise) look() {
 func (p *promise) holds() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.needed || p.timing.Now() < p.until
+	return p.timing.Now() < p.until
 }
 
 // ends returns the channel that is closed at the end of the promise.

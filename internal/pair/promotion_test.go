@@ -58,8 +58,7 @@ func (w *world) ahead(a, b *machine) bool {
 	return !end.Covers(b.standby.Status().At)
 }
 
-// A promotion that is interrupted leaves stores that are a prefix of the stores of the primary, or it is not the standby of this primary any
-// more: the primary may come back after a power cut.
+// A promotion that is interrupted before its claim leaves stores that are a prefix of the stores of the primary, which may come back after a power cut.
 func TestAnInterruptedPromotionLeavesNoGhosts(t *testing.T) {
 	t.Parallel()
 	lost := 0
@@ -69,58 +68,25 @@ func TestAnInterruptedPromotionLeavesNoGhosts(t *testing.T) {
 		if w.ahead(a, b) {
 			lost++
 		}
+		w.bucket.set(b.number(), way{slow: timing.Lease})
 		b.interrupt(200*time.Millisecond + time.Duration(w.rng.IntN(2800))*time.Millisecond)
+		w.calm()
 		disk := b.loadRole().Disk
 		a.boot()
 		b.boot()
 		w.settle()
 		require.Equal(w, disk, b.loadRole().Disk, "the standby gets a seed")
+		w.works()
 		w.end()
 	})
 	require.Positive(t, lost)
 }
 
-// An interrupted promotion that has applied writes that the primary has lost is ended by another promotion, or by a seed.
-func TestAnInterruptedPromotionEnds(t *testing.T) {
-	t.Parallel()
-	for name, ends := range map[string]func(w *world, a, b *machine){
-		"promoted again": func(w *world, a, b *machine) {
-			a.die(100)
-			require.NoError(w, b.promote())
-		},
-		"seeded": func(w *world, a, b *machine) {
-			a.die(100)
-			require.NoError(w, a.loadRole().Unpair()) // as the primary's refusal tells its operator
-			a.boot()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 4, func(w *world) {
-				w.boot()
-				a, b := w.settle()
-				w.ahead(a, b)
-				b.interrupt(0)
-				require.True(w, b.loadRole().Promoting)
-				a.boot()
-				b.boot()
-				pass(5 * time.Second)
-				w.names(b.standby.Status, pair.ErrMustSeed.Error())
-				ends(w, a, b)
-				w.settle()
-				for _, m := range w.machines {
-					require.False(w, m.loadRole().Promoting)
-				}
-				w.end()
-			})
-		})
-	}
-}
-
-// With a register, a start ends an interrupted promotion, whenever it was interrupted: the register names the new primary before the stores get
+// A start ends an interrupted promotion, whenever it was interrupted: the register names the new primary before the stores get
 // writes that the old one has lost.
 func TestAnInterruptedClaimIsEndedByTheStart(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 12, func(w *world, a, b *machine) {
+	inPair(t, 12, func(w *world, a, b *machine) {
 		pass(alone)
 		w.ahead(a, b)
 		switch after := time.Duration(w.seed) * 300 * time.Millisecond; {
@@ -136,8 +102,52 @@ func TestAnInterruptedClaimIsEndedByTheStart(t *testing.T) {
 		a.boot()
 		b.boot()
 		w.settle()
-		require.False(w, b.loadRole().Promoting)
 		w.works()
+		w.end()
+	})
+}
+
+// If the register and the primary are gone for good, the standby has each answered write. An operator makes it the first entry of a new register,
+// and the old primary, which was not gone, answers nothing beside it (P14).
+func TestAStandbyFoundsANewRegister(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 4, func(w *world) {
+		w.boot()
+		a, b := w.settle()
+		if w.seed%2 == 0 {
+			w.works()
+			a.die(100)
+		} else { // the operator is wrong, and the primary has answered alone
+			w.network.set(true)
+			w.mode(a, pair.ModeAlone)
+			pass(20 * time.Second)
+		}
+		pass(5 * time.Second)
+		require.ErrorIs(w, b.standby.Refound(w.Context()), pair.ErrEntry)
+		b.exit()
+		w.bucket.empty()
+		b.boot()
+		for _, acceptLoss := range []bool{false, true} {
+			require.ErrorIs(w, b.standby.Promote(w.Context(), acceptLoss), pair.ErrNoPrimary)
+		}
+		w.set(&b.forced, w.seed%2 == 1)
+		if w.seed == 2 { // interrupted behind the swap
+			soon, cancel := context.WithTimeout(w.Context(), time.Second)
+			require.Error(w, b.standby.Refound(soon))
+			cancel()
+			b.exit()
+			b.boot()
+			w.takesOver(b)
+		} else {
+			require.NoError(w, b.standby.Refound(w.Context()))
+			b.exit()
+			b.boot()
+		}
+		w.mode(b, pair.ModeAlone)
+		w.until(b.serves)
+		pass(alone)
+		w.works()
+		w.tend()
 		w.end()
 	})
 }

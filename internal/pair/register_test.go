@@ -184,17 +184,15 @@ func (b *bucket) set(machine int, w way) {
 	b.ways[machine] = w
 }
 
-// useRegister lets the pair have a register.
-func (w *world) useRegister(failoverAfter time.Duration) {
-	w.bucket = &bucket{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
-	w.failoverAfter, w.alone = failoverAfter, true
+// draws lets the standby take over by itself, or leaves that to an operator.
+func (w *world) draws() {
+	if w.rng.IntN(2) == 0 {
+		w.failoverAfter = failoverAfter
+	}
 }
 
-// register returns the register as the machine reaches it, nil for none.
+// register returns the register as the machine reaches it.
 func (m *machine) register() pair.Register {
-	if m.bucket == nil || m.unregistered {
-		return nil
-	}
 	return pair.StoreRegister(reached{m.bucket, m.number()}, m.address)
 }
 
@@ -211,24 +209,20 @@ func (w *world) entry() pair.Entry {
 	return entry
 }
 
-// bootWithRegister asks the register for the role of the machine, and starts.
-func (m *machine) bootWithRegister(role *pair.Role) {
+// boot starts a process: it asks the register for the role of the machine.
+func (m *machine) boot() {
 	m.Helper()
-	p := m.process
+	m.begin()
+	p, role := m.process, m.loadRole()
 	p.role, p.began = role, make(chan error, 1)
 	config := m.beginConfig(role)
-	config.Ask = m.asks(role)
+	config.Ask = func(ctx context.Context) (pair.Hello, error) {
+		return pair.Ask(ctx, m.dial(), pair.AskingHello(role, 1, "v"))
+	}
 	p.work.Go(func() {
 		p.began <- pair.Begin(p.ctx, config)
 	})
 	m.open(time.Second)
-}
-
-// asks returns how the machine asks the other one.
-func (m *machine) asks(role *pair.Role) func(context.Context) (pair.Hello, error) {
-	return func(ctx context.Context) (pair.Hello, error) {
-		return pair.Ask(ctx, m.dial(), pair.AskingHello(role, 1, "v"))
-	}
 }
 
 // open opens the machine's side of the pair when the register has answered.
@@ -258,9 +252,6 @@ func (m *machine) open(patience time.Duration) {
 
 // disturb changes how the machines reach the register.
 func (w *world) disturb() {
-	if w.bucket == nil {
-		return
-	}
 	drawn := way{lossy: w.rng.IntN(2) == 0}
 	switch w.rng.IntN(4) {
 	case 0:
@@ -279,17 +270,15 @@ func (w *world) disturb() {
 
 // calm lets both machines reach the register.
 func (w *world) calm() {
-	if w.bucket != nil {
-		w.bucket.set(0, way{})
-		w.bucket.set(1, way{})
-	}
+	w.bucket.set(0, way{})
+	w.bucket.set(1, way{})
 }
 
 // force promotes the standby of a primary that answers by itself. The writes that the standby lacks are given up.
 func (w *world) force() {
 	w.Helper()
 	primary := w.primary()
-	if w.bucket == nil || primary == nil {
+	if primary == nil {
 		return
 	}
 	standby := w.peer(primary)
@@ -327,9 +316,6 @@ func (w *world) excuse(dbs map[stream.Store]*disk.DB) {
 // agree expects that the register and the roles of both machines agree.
 func (w *world) agree(primary, standby *machine) {
 	w.Helper()
-	if w.bucket == nil {
-		return
-	}
 	entry, role, other := w.entry(), primary.loadRole(), standby.loadRole()
 	assert.Equal(w, []any{role.Lineage, role.Disk, other.Disk, role.Term, pair.ModePaired}, []any{entry.Lineage, entry.Primary, entry.Standby, entry.Term, entry.Mode})
 	assert.Equal(w, []any{role.Disk, role.Term, pair.ModeFollowing, pair.RoleStandby}, []any{other.Peer, other.Term, other.Mode, other.Role})

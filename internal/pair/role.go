@@ -32,7 +32,7 @@ const (
 const (
 	// ModeAlone is a primary that answers by itself.
 	ModeAlone = "alone"
-	// ModePaired is a primary whose answers wait for its standby, or, without a register, the standby of such a primary.
+	// ModePaired is a primary whose answers wait for its standby.
 	ModePaired = "paired"
 	// ModeSeeding is a standby that does not have all data yet.
 	ModeSeeding = "seeding"
@@ -55,13 +55,10 @@ type Role struct {
 	// Peer is the Disk of the other machine, empty for none: a paired primary has the disk of its standby, and a
 	// standby has the disk of its primary.
 	Peer string `json:"peer_disk"`
-	// Claimed is the newest term that the machine has tried to take in the register, 0 if its last process had no register.
+	// Claimed is the newest term that the machine has tried to take in the register, 0 for none.
 	Claimed uint64 `json:"claimed_term,omitempty"`
 	// GivesUp means that the standby has claimed that term although it lacked answered writes.
 	GivesUp bool `json:"gives_up,omitempty"`
-	// Promoting means that a promotion without a register has begun to apply writes that the primary may have lost. If it was interrupted, the
-	// standby does not continue with the primary: it is promoted again, or gets a seed.
-	Promoting bool `json:"promoting,omitempty"`
 	// Lease is the lease of the newest session of a standby, in milliseconds: the promises of an earlier process hold for so long.
 	Lease int64 `json:"lease_ms,omitempty"`
 	// Since is the first term since which the disk has been the primary without a break, 0 if that is Term.
@@ -137,44 +134,10 @@ func Alone(dir string) error {
 		return err
 	case role.Role == RoleStandby:
 		return fmt.Errorf("data directory %s is of a standby, which only fanfare up with FANFARE_PEER may open", dir)
-	case role.Mode == ModePaired:
-		return fmt.Errorf("data directory %s is paired with a standby, which would lack new writes: start fanfare up with FANFARE_PEER, or, if the disk of the standby is gone, run fanfare unpair --standby-is-gone", dir)
-	}
-	if err := role.registered(); err != nil {
-		return fmt.Errorf("data directory %s: %w", dir, err)
+	case role.Mode == ModePaired || role.Claimed > 0: // its standby may be the primary by now
+		return fmt.Errorf("data directory %s is of a pair, whose register decides whether this machine is still the primary: start fanfare up with FANFARE_PEER and FANFARE_REGISTER as before, or, to end the pair, stop the standby and run fanfare unpair --standby-is-gone", dir)
 	}
 	return nil
-}
-
-// registered returns an error if only a register can let this primary be alone.
-func (r *Role) registered() error {
-	if r.Role == RolePrimary && r.Mode == ModeAlone && r.Claimed > 0 {
-		return ErrUnregistered
-	}
-	return nil
-}
-
-// unregister stores that a start without a register has this role from now on. So a later register asks the other machine first.
-func (r *Role) unregister() error {
-	if err := r.registered(); err != nil || r.Claimed == 0 {
-		return err
-	}
-	next := *r
-	next.Promoting = next.Promoting || r.Role == RoleStandby && r.Claimed > r.Term // the register may have named it
-	next.forget()
-	if err := next.Save(); err != nil {
-		return err
-	}
-	*r = next
-	return nil
-}
-
-// forget forgets the register. A primary keeps the term that the register may have: its next entry must not have an older one.
-func (r *Role) forget() {
-	if r.Role == RolePrimary && r.Claimed > r.Term {
-		r.Since, r.Term = r.reign(), r.Claimed
-	}
-	r.Claimed = 0
 }
 
 // decodeRole reads the text of a role. A text that no version wrote is an error, because a guess could make two primaries.
@@ -210,7 +173,7 @@ func (r *Role) check() error {
 	case RolePrimary:
 		known = r.Lineage != "" && r.Term > 0 && (r.Mode == ModeAlone || r.Mode == ModePaired && r.Peer != "")
 	case RoleStandby:
-		known = r.Mode == ModeSeeding || r.Lineage != "" && r.Term > 0 && r.Peer != "" && (r.Mode == ModeFollowing || r.Mode == ModePaired)
+		known = r.Mode == ModeSeeding || r.Lineage != "" && r.Term > 0 && r.Peer != "" && r.Mode == ModeFollowing
 	default:
 	}
 	if !known || r.Disk == "" || r.Disk == r.Peer {
@@ -224,7 +187,6 @@ func (r *Role) check() error {
 func (r *Role) Demote() error {
 	next := *r
 	next.Role, next.Mode, next.Disk, next.Since = RoleStandby, ModeSeeding, rand.Text(), 0
-	next.Promoting = false
 	if err := next.Save(); err != nil {
 		return err
 	}
@@ -232,17 +194,15 @@ func (r *Role) Demote() error {
 	return nil
 }
 
-// Unpair makes a primary without a register alone, and stores that. Its standby must not be promoted any more: the disk of the
-// standby is gone.
-func (r *Role) Unpair() error { return r.unpair((*Role).forget) }
-
-func (r *Role) unpair(change func(*Role)) error {
-	if r.Role != RolePrimary {
-		return errors.New("the data directory is of a standby, so it may lack answered writes: run fanfare unpair on the primary, or fanfare promote here")
-	}
+// unpair makes a primary alone, and stores that it is in no pair any more. It keeps the term that the register may have: its next entry must not have
+// an older one.
+func (r *Role) unpair() error {
 	next := *r
 	next.Mode, next.Peer = ModeAlone, ""
-	change(&next)
+	if r.Claimed > r.Term {
+		next.Since, next.Term = r.reign(), r.Claimed
+	}
+	next.Claimed = 0
 	if err := next.Save(); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden file of the role")
 const goldenRole = "testdata/role1.json"
 
 func someRole() *Role {
-	return &Role{Lineage: "LINEAGE", Disk: "DISK", Role: RoleStandby, Mode: ModePaired, Term: 7, Peer: "OTHER", Claimed: 9, GivesUp: true, Promoting: true, Lease: 3000, Since: 5, here: &datadir.Print{Born: 1, Inode: 2, Device: 3, Boot: "BOOT"}}
+	return &Role{Lineage: "LINEAGE", Disk: "DISK", Role: RoleStandby, Mode: ModeFollowing, Term: 7, Peer: "OTHER", Claimed: 9, GivesUp: true, Lease: 3000, Since: 5, here: &datadir.Print{Born: 1, Inode: 2, Device: 3, Boot: "BOOT"}}
 }
 
 // A release reads the entries that an earlier release wrote.
@@ -88,12 +88,18 @@ func TestOnlyAPrimaryIsUnpaired(t *testing.T) {
 	dir := t.TempDir()
 	r := NewRole(dir, RoleStandby)
 	require.NoError(t, r.Save())
-	require.ErrorContains(t, r.Unpair(), "fanfare promote")
+	register := &entries{version: 1, entry: Entry{Lineage: "L", Term: 1, Primary: "A", Mode: ModeAlone}}
+	require.ErrorContains(t, Unpair(t.Context(), r, register), "fanfare promote")
 	r = NewRole(dir, RolePrimary)
 	r.Mode, r.Peer = ModePaired, "other"
 	require.NoError(t, r.Save())
-	require.ErrorContains(t, Alone(dir), "paired with a standby")
-	require.NoError(t, r.Unpair())
+	require.ErrorContains(t, Alone(dir), "is of a pair")
+	r.Mode, r.Claimed = ModeAlone, 2 // the register has let it be alone
+	require.NoError(t, r.Save())
+	require.ErrorContains(t, Alone(dir), "is of a pair")
+	register.entry = Entry{Lineage: r.Lineage, Term: 1, Primary: r.Disk, Mode: ModePaired, Standby: "other"}
+	require.NoError(t, Unpair(t.Context(), r, register))
+	assert.Equal(t, []string{ModeAlone, ""}, []string{register.entry.Mode, register.entry.Standby})
 	require.NoError(t, Alone(dir))
 	back, err := LoadRole(dir)
 	require.NoError(t, err)
@@ -128,11 +134,12 @@ func TestARoleThatNoVersionWroteIsRefused(t *testing.T) {
 		"its own peer":            func(r *Role) { r.Peer = r.Disk },
 		"unknown role":            func(r *Role) { r.Role = "witness" },
 		"standby alone":           func(r *Role) { r.Mode = ModeAlone },
+		"standby paired":          func(r *Role) { r.Mode = ModePaired },
 		"standby without primary": func(r *Role) { r.Peer = "" },
 		"no lineage":              func(r *Role) { r.Lineage = "" },
 		"no term":                 func(r *Role) { r.Term = 0 },
 		"primary that is seeded":  func(r *Role) { r.Role, r.Mode = RolePrimary, ModeSeeding },
-		"paired without standby":  func(r *Role) { r.Role, r.Peer = RolePrimary, "" },
+		"paired without standby":  func(r *Role) { r.Role, r.Mode, r.Peer = RolePrimary, ModePaired, "" },
 	} {
 		r := someRole()
 		change(r)

@@ -48,12 +48,13 @@ func TestAPairedPrimaryTakesOnlyItsDisk(t *testing.T) {
 		a, b := w.machines[0], w.machines[1]
 		w.boot()
 		w.settle()
+		w.bucket.set(a.number(), way{away: true}) // the primary cannot go alone
 		b.exit()
 		pass(time.Second)
 		require.False(w, a.process.primary.Status().Connected)
 		role := b.loadRole()
 		hello := pair.AskingHello(role, 2, "v")
-		hello.Disk, hello.Lease = "another", timing.Lease.Milliseconds()
+		hello.Disk, hello.Lease, hello.Register = "another", timing.Lease.Milliseconds(), b.register().Name()
 		at := a.process.primary.Status().At
 		hello.Queue, hello.Table = at.Queue, at.Table
 		text, err := json.Marshal(hello)
@@ -80,6 +81,7 @@ func TestARefusedMachineHarmsNoSession(t *testing.T) {
 		intrudes := func(change func(*pair.Hello)) net.Conn {
 			w.Helper()
 			hello := pair.AskingHello(b.loadRole(), 2, "v")
+			hello.Lease, hello.Register = timing.Lease.Milliseconds(), b.register().Name()
 			at := a.process.primary.Status().At
 			hello.Queue, hello.Table = at.Queue, at.Table
 			change(&hello)
@@ -111,6 +113,7 @@ func TestARefusedMachineHarmsNoSession(t *testing.T) {
 			}
 			require.NoError(w, conn.Close())
 		}
+		w.bucket.set(a.number(), way{away: true}) // the primary cannot go alone
 		b.exit()
 		pass(time.Second)
 		why := a.process.primary.Status().Reason
@@ -138,7 +141,7 @@ func TestASecondStandbyWaits(t *testing.T) {
 			pass(time.Millisecond)
 		}
 		hello := pair.AskingHello(pair.NewRole(w.TempDir(), pair.RoleStandby), 2, "v")
-		hello.Lease = timing.Lease.Milliseconds()
+		hello.Lease, hello.Register = timing.Lease.Milliseconds(), b.register().Name()
 		text, err := json.Marshal(hello)
 		require.NoError(w, err)
 		for a.process.primary.Status().Mode != pair.ModePaired {
@@ -161,16 +164,15 @@ func TestAStandbyThatIsNotPairedIsNotPromoted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
-		b.boot()
+		w.network.set(true)
+		w.boot()
 		require.ErrorIs(w, b.standby.Promote(w.Context(), true), pair.ErrSeeding)
-		a.boot()
+		b.exit()
+		b.boot()
 		_, standby := w.settle()
 		require.Equal(w, b, standby)
-		// An operator has unpaired the primary.
 		a.exit()
-		role := a.loadRole()
-		role.Mode = pair.ModeAlone
-		require.NoError(w, role.Save())
+		require.NoError(w, pair.Unpair(w.Context(), a.loadRole(), a.register()))
 		w.network.delay.Store(int64(500 * time.Millisecond))
 		a.boot()
 		for b.standby.Status().Mode == pair.ModePaired {
@@ -183,7 +185,7 @@ func TestAStandbyThatIsNotPairedIsNotPromoted(t *testing.T) {
 	})
 }
 
-// A write waits for the standby, and reads end with the promise. When the standby is back, both continue.
+// While the register is away, a write waits for the standby, and reads end with the promise. When the standby is back, both continue.
 func TestAPairedPrimaryRefusesWithoutItsStandby(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(w *world) {
@@ -191,6 +193,7 @@ func TestAPairedPrimaryRefusesWithoutItsStandby(t *testing.T) {
 		w.boot()
 		w.settle()
 		pass(time.Second)
+		w.bucket.set(a.number(), way{away: true})
 		b.exit()
 		ends := a.process.primary.PromiseEnds()
 		require.True(w, a.process.primary.Promised())
@@ -205,9 +208,8 @@ func TestAPairedPrimaryRefusesWithoutItsStandby(t *testing.T) {
 			require.Fail(w, "the end of the promise is not announced")
 		}
 		b.boot()
-		w.settle()
+		w.until(a.process.primary.Promised)
 		pass(time.Second)
-		require.True(w, a.process.primary.Promised())
 		require.Greater(w, w.count(), before)
 		a.die(100)
 		b.die(100)
@@ -243,8 +245,9 @@ func TestAPromiseCountsFromTheAsking(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, func(w *world) {
 		w.boot()
-		_, standby := w.settle()
+		primary, standby := w.settle()
 		pass(time.Second)
+		w.bucket.set(primary.number(), way{away: true})
 		w.network.hold(false, true)
 		pass(600 * time.Millisecond)
 		time.AfterFunc(2*time.Second, func() { w.network.hold(false, false) })

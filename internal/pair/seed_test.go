@@ -42,8 +42,8 @@ func seedOf(t *testing.T, n int) (messages []message) {
 	}
 	near, far := net.Pipe()
 	timing := Timing{Heartbeat: time.Minute, Lease: time.Hour}.withClock()
-	p := &Primary{cfg: PrimaryConfig{FS: mem, Seeds: "seeds", SeedRate: 1 << 30, Timing: timing}, stream: opened, role: &Role{Mode: ModeAlone}, changed: make(chan struct{})}
-	p.promise.begin(timing, false)
+	p := &Primary{cfg: PrimaryConfig{FS: mem, Seeds: "seeds", SeedRate: 1 << 30, Timing: timing}, stream: opened, role: &Role{Mode: ModeAlone}, tenure: &tenure{}, changed: make(chan struct{})}
+	p.promise.begin(timing)
 	p.checkpoint = func(_ context.Context, dir string) error {
 		err := disk.MakeDir(mem, dir)
 		for name, db := range dbs {

@@ -31,7 +31,7 @@ type seeding struct {
 func (f *following) beginSeed() error {
 	s := f.standby
 	if s.role.Mode != ModeSeeding {
-		err := s.save(func(r *Role) { r.Mode, r.Disk, r.Promoting = ModeSeeding, rand.Text(), false })
+		err := s.save(func(r *Role) { r.Mode, r.Disk = ModeSeeding, rand.Text() })
 		if err == nil { // a standby whose role is not stored keeps its data
 			if err = s.closeData(); err != nil {
 				return applyError{err}

@@ -96,10 +96,7 @@ func (p *Primary) ended(why error) {
 // hello returns the hello of the primary. The caller holds mu.
 func (p *Primary) hello(at stream.Position) Hello {
 	h := p.role.hello(at, p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret)
-	h.Began, h.Lease = places(p.ends), p.cfg.Timing.Lease.Milliseconds()
-	if p.cfg.Register != nil {
-		h.Register = p.cfg.Register.Name()
-	}
+	h.Began, h.Lease, h.Register = places(p.ends), p.cfg.Timing.Lease.Milliseconds(), p.cfg.Register.Name()
 	return h
 }
 
@@ -361,9 +358,7 @@ func (s *session) read() error {
 			return err
 		}
 		if s.acked(at, number) {
-			if err := s.ready(); err != nil {
-				return err
-			}
+			s.ready()
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestAnAckOfTheBytesDoesNotConfirmTheEndOfTheirLog(t *testing.T) {
 			held.Close()
 
 			near, far := net.Pipe()
-			p := &Primary{stream: opened, role: &Role{Mode: ModePaired}}
+			p := &Primary{stream: opened, role: &Role{Mode: ModePaired}, tenure: &tenure{}}
 			s := &session{primary: p, link: newLink(near, time.Minute), receiver: receiver, at: at, whole: true}
 			ctx, stop := context.WithCancel(t.Context())
 			written := make(chan error, 1)
@@ -79,8 +79,8 @@ func TestTheTwoPairWhenTheStandbyIsWhole(t *testing.T) {
 	end := opened.End()
 	near, far := net.Pipe()
 	timing := Timing{Heartbeat: time.Minute, Lease: time.Hour}.withClock()
-	p := &Primary{cfg: PrimaryConfig{Timing: timing}, stream: opened, role: &Role{Mode: ModeAlone}, changed: make(chan struct{})}
-	p.promise.begin(timing, false)
+	p := &Primary{cfg: PrimaryConfig{Timing: timing}, stream: opened, role: &Role{Mode: ModeAlone}, tenure: &tenure{}, changed: make(chan struct{})}
+	p.promise.begin(timing)
 	s := &session{primary: p, link: newLink(near, time.Minute), receiver: receiver, at: end, upto: end, announced: end}
 
 	standby := newLink(far, time.Minute)
@@ -107,8 +107,8 @@ func TestASeedIsWholeAtASafePoint(t *testing.T) {
 	tap.Created(1, func() (uint64, error) { return 0, nil })
 	near, far := net.Pipe()
 	timing := Timing{Heartbeat: time.Minute, Lease: time.Hour}.withClock()
-	p := &Primary{cfg: PrimaryConfig{FS: mem, Seeds: "seeds", SeedRate: 1 << 20, Timing: timing}, stream: opened, role: &Role{Mode: ModeAlone}, changed: make(chan struct{})}
-	p.promise.begin(timing, false)
+	p := &Primary{cfg: PrimaryConfig{FS: mem, Seeds: "seeds", SeedRate: 1 << 20, Timing: timing}, stream: opened, role: &Role{Mode: ModeAlone}, tenure: &tenure{}, changed: make(chan struct{})}
+	p.promise.begin(timing)
 	p.checkpoint = func(_ context.Context, dir string) error {
 		tap.Wrote(1, 0, make([]byte, 10))
 		return errors.Join(disk.MakeDir(mem, dir), disk.MakeDir(mem, dir+"/queue"), disk.MakeDir(mem, dir+"/table"))

@@ -34,6 +34,23 @@ func TestLeasesThatDifferAreRefused(t *testing.T) {
 	})
 }
 
+// With two registers, each machine could become the primary. The two do not pair.
+func TestRegistersThatDifferAreRefused(t *testing.T) {
+	t.Parallel()
+	inPair(t, 2, func(w *world, a, b *machine) {
+		b.exit()
+		b.address = "another"
+		b.boot()
+		w.mode(a, pair.ModeAlone)
+		w.names(b.standby.Status, pair.ErrRegister.Error())
+		pass(30 * time.Second)
+		require.Equal(w, pair.ModeAlone, a.process.primary.Status().Mode)
+		b.exit()
+		b.address = ""
+		w.end()
+	})
+}
+
 // A standby that starts with a shorter lease waits for the promise that its earlier process has made.
 func TestAPromiseOutlivesAChangeOfTheLease(t *testing.T) {
 	t.Parallel()
@@ -43,6 +60,7 @@ func TestAPromiseOutlivesAChangeOfTheLease(t *testing.T) {
 		w.boot()
 		w.settle()
 		pass(time.Second)
+		w.bucket.set(a.number(), way{away: true})
 		w.network.hold(true, true) // the primary has its promise
 		b.die(100)
 		b.lease = 0
@@ -65,7 +83,6 @@ func TestThePromiseOfTheRegisterHasTheLeaseOfItsPrimary(t *testing.T) {
 	inBubble(t, 3, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
 		a.lease, b.lease = longLease, longLease
-		w.useRegister(0)
 		w.boot()
 		w.settle()
 		w.network.set(true)
@@ -105,40 +122,38 @@ func (m *machine) copies(of *machine) {
 	require.NoError(m, os.WriteFile(filepath.Join(m.dir, pair.RoleFile), []byte(of.roleText()), 0o600))
 }
 
-// Both machines have a copy of one data directory. Neither answers, and both name the reason, and which of the two has more: what helps a
-// primary without its standby would make two primaries here.
+// A machine with a copy of the data directory of the other one does not start, and both name the reason, and which of the two has more: what helps
+// a primary without its standby would make two primaries here.
 func TestACopyOfADataDirectoryIsNamed(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(w *world) {
+	inBubble(t, 2, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
 		w.boot()
 		w.settle()
-		old := &machine{world: w, mem: a.clone(100), dir: a.dir}
-		if w.seed > 0 {
-			pass(2 * time.Second)
-		}
+		old := &machine{world: w, mem: a.clone(100), dir: a.dir, made: true}
 		b.exit()
-		a.die(100)
+		w.mode(a, pair.ModeAlone)
 		if w.seed == 0 {
 			old = a
 		}
 		b.copies(old)
-		w.boot()
-		pass(5 * time.Second)
-		for i, m := range w.machines {
-			require.False(w, m.serves())
-			reason := m.process.primary.Status().Reason
-			require.Contains(w, reason, pair.ErrSameDisk.Error())
-			if w.seed == 0 {
-				require.Contains(w, reason, "the logs of both end at the same place")
-			} else {
-				require.Contains(w, reason, []string{"this machine has more", "the other machine has more"}[i])
-			}
-			require.Equal(w, 1, w.logs.FilterMessage("the other machine is a copy of this one").FilterLoggerName(m.name).Len())
+		b.harm.what = "a copy of a"
+		before := w.entry().Term
+		b.boot()
+		require.ErrorIs(w, b.harmed().ended, pair.ErrSameDisk)
+		if w.seed > 0 {
+			require.ErrorContains(w, b.harmed().ended, "the other machine has more")
 		}
-		for _, m := range w.machines {
-			m.die(100)
-		}
+		require.Contains(w, a.process.primary.Status().Reason, pair.ErrSameDisk.Error())
+		require.Equal(w, 1, w.logs.FilterMessage("the other machine is a copy of this one").FilterLoggerName(a.name).Len())
+		require.Equal(w, before, w.entry().Term)
+		w.works()
+		b.die(100)
+		b.heal()
+		b.replace(pair.RoleStandby)
+		b.boot()
+		w.settle()
+		w.end()
 	})
 }
 

@@ -34,8 +34,7 @@ type StandbyConfig struct {
 	// TailSize is the size in bytes at which the tail begins its next file; 64 MiB if 0.
 	TailSize int64
 	Timing   Timing
-	// Register decides who is the primary; nil for none. FailoverAfter is the time without a heartbeat after which the
-	// standby becomes the primary by itself; 0 for never.
+	// Register decides who is the primary. FailoverAfter is the time without a heartbeat after which the standby becomes the primary by itself.
 	Register      Register
 	FailoverAfter time.Duration
 	// Dial connects with the primary.
@@ -103,19 +102,6 @@ func OpenStandby(cfg StandbyConfig) (*Standby, error) {
 	if s.role.Mode == ModeSeeding {
 		return s, nil
 	}
-	if cfg.Register == nil {
-		if err := s.role.unregister(); err != nil {
-			return nil, err
-		}
-	}
-	if s.role.Mode == ModePaired && cfg.Register != nil { // see paired
-		if err := s.save(func(r *Role) { r.Mode = ModeFollowing }); err != nil {
-			return nil, err
-		}
-	}
-	if s.role.Promoting {
-		cfg.Log.Warn("a promotion of this standby was interrupted, so its stores may have writes that the primary lost: if the primary is gone, promote this standby again; otherwise it needs a new copy of all data")
-	}
 	return s, s.openData()
 }
 
@@ -125,14 +111,8 @@ func (s *Standby) hello() Hello {
 	if s.apply != nil {
 		at, announced = s.apply.tail.end(), s.apply.tail.safe()
 	}
-	if s.role.Promoting { // its stores have no place in the stream
-		at = stream.Position{}
-	}
 	h := s.role.hello(at, s.cfg.DataFormat, s.cfg.Version).proves(s.cfg.Secret)
-	h.Announced, h.Lease, h.Follows = places(announced), s.cfg.Timing.Lease.Milliseconds(), s.follows
-	if s.cfg.Register != nil {
-		h.Register = s.cfg.Register.Name()
-	}
+	h.Announced, h.Lease, h.Follows, h.Register = places(announced), s.cfg.Timing.Lease.Milliseconds(), s.follows, s.cfg.Register.Name()
 	return h
 }
 
@@ -220,7 +200,7 @@ func (s *Standby) Run(ctx context.Context) (Outcome, error) {
 		switch {
 		case ctx.Err() != nil:
 			return Stopped, nil
-		case outcome == TakeOver || s.final(err):
+		case outcome == TakeOver || final(err):
 			return outcome, err
 		}
 		if failures++; s.cfg.Timing.Now()-began > s.cfg.Timing.Lease || errors.Is(err, errAgain) {
@@ -243,14 +223,9 @@ type applyError struct{ error }
 
 func (e applyError) Unwrap() error { return e.error }
 
-// final reports whether another session cannot succeed. With a register, a primary may become alone, and then takes another disk.
-func (s *Standby) final(err error) bool {
-	return final(err) && (s.cfg.Register == nil || !errors.Is(err, ErrOtherStandby))
-}
-
 // final reports whether another session cannot succeed.
 func final(err error) bool {
-	for _, target := range []error{ErrLineage, ErrSameDisk, ErrSelf, ErrVersion, ErrOtherStandby, ErrSecret} {
+	for _, target := range []error{ErrLineage, ErrSameDisk, ErrSelf, ErrVersion, ErrSecret} {
 		if errors.Is(err, target) {
 			return true
 		}
@@ -312,19 +287,25 @@ func (s *Standby) mayPromote(acceptLoss bool) error {
 		return ErrSeeding
 	case s.apply == nil:
 		return ErrStopped
-	case s.cfg.Register != nil:
-		return s.refuses(acceptLoss)
-	case (s.role.Mode != ModePaired || s.lacks()) && !acceptLoss:
-		return ErrNotPaired
 	}
-	return nil
+	return s.refuses(acceptLoss)
 }
 
-// lacks reports whether the standby may lack answered writes, whatever its role and the register have: it has no place in the stream, because its
-// tail is gone, or because a crash has interrupted a switch; or the primary has refused it as a copy, or as a disk that has lost something. The
+// lacks reports whether the standby may lack answered writes, whatever the register has: it has no place in the stream, because its
+// tail is gone; or the primary has refused it as a copy, or as a disk that has lost something. The
 // caller holds mu.
 func (s *Standby) lacks() bool {
-	return s.apply != nil && s.apply.tail.end() == (stream.Position{}) || s.refused && !s.role.Promoting
+	return s.apply != nil && s.apply.tail.end() == (stream.Position{}) || s.refused
+}
+
+// Refound makes the standby the primary and the first entry of a register that is new, or has lost its entry: the primary must be gone for good. Only writes
+// that the primary has answered alone are lost. When Refound returns without an error, the same holds as for Promote.
+func (s *Standby) Refound(ctx context.Context) error {
+	s.stopRun()
+	if err := s.refound(ctx); err != nil {
+		return err
+	}
+	return s.succeed(ctx)
 }
 
 // Promote makes the standby the primary. When Promote returns without an error, the stores are closed, and the process
@@ -337,14 +318,10 @@ func (s *Standby) Promote(ctx context.Context, acceptLoss bool) error {
 	if err := s.asks(ctx, acceptLoss); err != nil { // the session may have changed the mode
 		return err
 	}
-	givesUp := s.mayPromote(false) != nil
-	if s.cfg.Register != nil {
-		if err := s.claim(ctx, acceptLoss); err != nil {
-			return err
-		}
-		givesUp = s.role.GivesUp
+	if err := s.claim(ctx, acceptLoss); err != nil {
+		return err
 	}
-	return s.succeed(ctx, givesUp)
+	return s.succeed(ctx)
 }
 
 // stopRun ends Run for good.

@@ -16,7 +16,7 @@ import (
 // A primary that starts asks the register first. An old copy of its disk is refused (P17).
 func TestAnOldCopyDoesNotStart(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 1, func(w *world, a, b *machine) {
+	inPair(t, 1, func(w *world, a, b *machine) {
 		old := a.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: w.rng})
 		text, err := os.ReadFile(filepath.Join(a.dir, pair.RoleFile))
 		require.NoError(w, err)
@@ -55,7 +55,7 @@ func (m *machine) begins() error {
 // A pair whose register has lost its entry does not guess it. A primary of a later term than the register does not serve.
 func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 1, func(w *world, a, b *machine) {
+	inPair(t, 1, func(w *world, a, b *machine) {
 		earlier := w.bucket.content
 		for _, m := range []*machine{a, b} {
 			m.die(100)
@@ -63,6 +63,10 @@ func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 		role := a.loadRole()
 		w.bucket.empty()
 		require.ErrorIs(w, a.begins(), pair.ErrRegisterGone)
+		paired := pair.NewRole(w.TempDir(), pair.RolePrimary) // of a pair that never had a register
+		paired.Mode, paired.Peer = pair.ModePaired, "other"
+		config := a.beginConfig(paired)
+		require.ErrorIs(w, pair.Begin(w.Context(), config), pair.ErrRegisterGone)
 		require.NoError(w, pair.Unpair(w.Context(), role, a.register()))
 		require.NoError(w, a.begins())
 		require.Equal(w, pair.ModeAlone, w.entry().Mode)
@@ -85,10 +89,10 @@ func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 // An operator declares the standby's disk gone, in the register, too.
 func TestAnUnpairedPrimaryStartsAlone(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 1, func(w *world, a, b *machine) {
+	inPair(t, 1, func(w *world, a, b *machine) {
 		b.exit()
 		a.die(100)
-		require.ErrorIs(w, pair.Unpair(w.Context(), b.loadRole(), b.register()), pair.ErrReplaced)
+		require.ErrorContains(w, pair.Unpair(w.Context(), b.loadRole(), b.register()), "fanfare promote")
 		require.NoError(w, pair.Unpair(w.Context(), a.loadRole(), a.register()))
 		require.Equal(w, []string{pair.ModeAlone, ""}, []string{w.entry().Mode, w.entry().Standby})
 		a.boot()
@@ -99,10 +103,29 @@ func TestAnUnpairedPrimaryStartsAlone(t *testing.T) {
 	})
 }
 
+// A pair gets another register: the primary is unpaired in the old one, and makes the first entry of the new one.
+func TestAPairMovesToAnotherRegister(t *testing.T) {
+	t.Parallel()
+	inPair(t, 2, func(w *world, a, b *machine) {
+		b.exit()
+		a.exit()
+		require.NoError(w, pair.Unpair(w.Context(), a.loadRole(), a.register()))
+		require.NoError(w, pair.Alone(a.dir), "one machine needs no register")
+		term := w.entry().Term
+		w.bucket.empty()
+		a.address, b.address = "another", "another"
+		w.boot()
+		w.settle()
+		require.Greater(w, w.entry().Term, term)
+		w.works()
+		w.end()
+	})
+}
+
 // A primary that becomes paired before the register has let it be alone opens its stores, too.
 func TestAStartThatPairsAtOnceServes(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 2, func(w *world, a, b *machine) {
+	inPair(t, 2, func(w *world, a, b *machine) {
 		w.network.set(true)
 		w.mode(a, pair.ModeAlone)
 		a.exit()
@@ -126,7 +149,7 @@ func TestAStartThatPairsAtOnceServes(t *testing.T) {
 // A crash between the swap and the store of the role is no old copy (P17).
 func TestACrashAfterASwapIsNoOldCopy(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 2, func(w *world, a, b *machine) {
+	inPair(t, 2, func(w *world, a, b *machine) {
 		b.exit()
 		a.die(100)
 		w.bucket.set(a.number(), way{late: 2 * time.Second})

@@ -33,7 +33,7 @@ type Status struct {
 	// process was alone.
 	AloneFor   Millis        `json:"alone_ms"`
 	AloneTotal time.Duration `json:"-"`
-	// Register is the newest entry of the register that this machine knows, nil for none.
+	// Register is the newest entry of the register that this machine knows, nil before the first answer.
 	Register *Registered `json:"register,omitempty"`
 	// At is the place up to which the standby's disk has the stream.
 	At stream.Position `json:"-"`

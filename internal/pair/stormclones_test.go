@@ -28,7 +28,7 @@ func (w *world) clones() {
 	w.Helper()
 	primary, standby := w.settle()
 	of := []*machine{primary, standby}[w.rng.IntN(2)]
-	lone := of == primary && w.bucket != nil && w.rng.IntN(2) == 0
+	lone := of == primary && w.rng.IntN(2) == 0
 	if lone {
 		standby.exit()
 		w.mode(primary, pair.ModeAlone)
@@ -70,22 +70,15 @@ func (w *world) clones() {
 // A copy of a data directory that starts beside its original harms nobody.
 func TestCopiesOfAPairInAStorm(t *testing.T) {
 	t.Parallel()
-	for name, register := range map[string]bool{"alone": false, "register": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, *storms, func(w *world) {
-				if register {
-					w.useRegister(time.Duration(w.rng.IntN(2)) * failoverAfter)
-				}
-				w.boot()
-				for range 6 {
-					w.step()
-					w.clones()
-				}
-				w.end()
-			})
-		})
-	}
+	inBubble(t, *storms, func(w *world) {
+		w.draws()
+		w.boot()
+		for range 6 {
+			w.step()
+			w.clones()
+		}
+		w.end()
+	})
 }
 
 // A copy of the files of a data directory has the disk id of its original, so it neither asks the register nor connects.
@@ -107,32 +100,27 @@ func TestACopyOfTheFilesIsRefused(t *testing.T) {
 // in its role, without a question.
 func TestAMachineOfAPairStartsAfterABootAndAMove(t *testing.T) {
 	t.Parallel()
-	for _, register := range []bool{false, true} {
-		for _, crash := range []bool{false, true} {
-			t.Run(fmt.Sprintf("register=%v crash=%v", register, crash), func(t *testing.T) {
-				t.Parallel()
-				inBubble(t, 2, func(w *world) {
-					if register {
-						w.useRegister(0)
+	for _, crash := range []bool{false, true} {
+		t.Run(fmt.Sprintf("crash=%v", crash), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 2, func(w *world) {
+				w.boot()
+				a, b := w.settle()
+				for _, m := range []*machine{b, a} {
+					if crash {
+						m.die(100)
+					} else {
+						m.exit()
 					}
-					w.boot()
-					a, b := w.settle()
-					for _, m := range []*machine{b, a} {
-						if crash {
-							m.die(100)
-						} else {
-							m.exit()
-						}
-						m.cloned = datadir.Alike
-						m.boot()
-						primary, _ := w.settle()
-						require.Same(w, a, primary)
-						w.works()
-					}
-					w.end()
-				})
+					m.cloned = datadir.Alike
+					m.boot()
+					primary, _ := w.settle()
+					require.Same(w, a, primary)
+					w.works()
+				}
+				w.end()
 			})
-		}
+		})
 	}
 }
 
@@ -163,6 +151,7 @@ func TestAStandbyThatHasForgottenIsRefused(t *testing.T) {
 		w.settle()
 		old := b.clone(100)
 		pass(2 * time.Second)
+		w.bucket.set(a.number(), way{away: true}) // the primary cannot go alone
 		b.exit()
 		b.mem = old
 		b.boot()
@@ -170,12 +159,12 @@ func TestAStandbyThatHasForgottenIsRefused(t *testing.T) {
 		w.names(b.standby.Status, pair.ErrMustSeed.Error())
 		w.names(b.standby.Status, "lacks what it had confirmed")
 		w.stands()
-		b.die(100)
-		a.die(100)
-		require.NoError(w, a.loadRole().Unpair())
-		b.replace(pair.RoleStandby)
-		w.boot()
-		w.settle()
+		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
+		b.exit()
+		b.boot()
+		w.settle() // with a new copy of all data, because the primary goes alone
+		require.Equal(w, 2, w.seeds())
+		w.works()
 		w.end()
 	})
 }

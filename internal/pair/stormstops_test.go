@@ -36,27 +36,6 @@ func (w *world) interrupts() {
 	w.network.set(false)
 }
 
-// concludes ends a promotion without a register that was interrupted, in one of the two ways that an operator has.
-func (w *world) concludes(m *machine) bool {
-	w.Helper()
-	peer := w.peer(m)
-	if m.process.standby == nil || !m.loadRole().Promoting || peer.process == nil || peer.process.primary == nil || peer.loadRole().Mode != pair.ModePaired {
-		return false
-	}
-	peer.die(100)
-	if w.rng.IntN(2) == 0 && m.standby.Promote(m.ctx, false) == nil {
-		m.die(100)
-		m.boot()
-		return true
-	}
-	require.NoError(w, peer.loadRole().Unpair())
-	m.die(100)
-	m.replace(pair.RoleStandby)
-	m.boot()
-	peer.boot()
-	return true
-}
-
 // stops ends a standby in order while its primary sends, and starts it again.
 func (w *world) stops() {
 	w.Helper()
@@ -86,19 +65,13 @@ func (w *world) reseeds() {
 	}
 	standby.exit()
 	w.network.set(false)
-	if w.bucket == nil {
-		primary.die(100)
-		require.NoError(w, primary.loadRole().Unpair())
-		primary.boot()
-		w.starts(standby, primary)
-	} else {
-		w.calm()
-		pass(7 * time.Second) // a swap may have its effect late
-		if w.primary() != primary || w.entry().Primary != primary.loadRole().Disk {
-			standby.boot()
-			return
-		}
+	w.calm()
+	pass(7 * time.Second) // a swap may have its effect late
+	if w.primary() != primary || w.entry().Primary != primary.loadRole().Disk {
+		standby.boot()
+		return
 	}
+	w.starts(standby, primary)
 	standby.replace(pair.RoleStandby)
 	standby.boot()
 	pass(time.Duration(w.rng.IntN(300)) * time.Millisecond)
@@ -112,9 +85,13 @@ func (w *world) starts(m, of *machine) {
 		return
 	}
 	m.copies(of)
+	m.mu.Lock()
+	m.harm.what = "a copy of " + of.name
+	m.mu.Unlock()
 	m.boot()
 	w.copied++
 	pass(3 * time.Second)
 	require.False(w, m.serves(), "a copy serves beside its original")
 	m.die(100)
+	m.heal()
 }

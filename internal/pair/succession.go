@@ -35,10 +35,7 @@ func (s *Standby) become(exact bool) error {
 		return err
 	}
 	err := s.save(func(r *Role) {
-		r.Role, r.Mode, r.Term, r.Since, r.GivesUp, r.Promoting = RolePrimary, ModeAlone, r.Term+1, 0, false, false
-		if s.cfg.Register != nil {
-			r.Term = r.Claimed
-		}
+		r.Role, r.Mode, r.Term, r.Since, r.GivesUp = RolePrimary, ModeAlone, r.Claimed, 0, false
 	})
 	if err != nil || kept {
 		return err

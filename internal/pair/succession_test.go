@@ -27,7 +27,7 @@ func TestATailWithAFailedWriteIsNotKept(t *testing.T) {
 					return nil
 				},
 			}}
-			s.role.Lineage, s.role.Peer = "lineage", "other"
+			s.role.Lineage, s.role.Peer, s.role.Claimed = "lineage", "other", 1
 			tail, err := openTail(files, s.path(TailDir), tailSize)
 			require.NoError(t, err)
 			s.tail = tail

@@ -42,7 +42,7 @@ func (p *Primary) HandOver(ctx context.Context) error {
 	if err := p.cfg.FS.RemoveAll(p.cfg.Tail); err != nil { // it is from an earlier time as the standby
 		return err
 	}
-	term, err := p.giveUp(soon, s)
+	term, err := p.giveUp(soon)
 	if err != nil {
 		return err
 	}
@@ -60,10 +60,8 @@ func (p *Primary) HandOver(ctx context.Context) error {
 	}
 	select {
 	case t := <-s.taken: // it was sent before the end of the session
-		if p.tenure != nil {
-			if err := p.submit(s, t.term); err != nil {
-				return err
-			}
+		if err := p.submit(s, t.term); err != nil {
+			return err
 		}
 		return beginTail(p.cfg, t.at)
 	default:
@@ -90,13 +88,8 @@ func (p *Primary) equal(ctx context.Context) (*session, error) {
 	}
 }
 
-// giveUp ends the time of this machine as the primary, and returns the next term. Without a register, the role must be
-// stored first, because a start would make this machine the primary again. With a register, the standby's swap decides.
-func (p *Primary) giveUp(ctx context.Context, s *session) (term uint64, err error) {
-	if p.tenure == nil {
-		term = p.role.Term + 1
-		return term, p.submit(s, term)
-	}
+// giveUp ends the requests of this primary to the register, and returns the next term. The swap of the standby decides.
+func (p *Primary) giveUp(ctx context.Context) (term uint64, err error) {
 	done, err := p.tenure.take(ctx)
 	if err != nil {
 		return 0, err
@@ -150,15 +143,13 @@ func (f *following) takeOver(session context.Context, data []byte) error {
 		return err
 	}
 	s.promotes(true)
-	if s.cfg.Register != nil {
-		err := s.look(ctx)
-		if err == nil {
-			err = s.claim(ctx, false)
-		}
-		if err != nil {
-			s.promotes(false)
-			return err
-		}
+	err := s.look(ctx)
+	if err == nil {
+		err = s.claim(ctx, false)
+	}
+	if err != nil {
+		s.promotes(false)
+		return err
 	}
 	if _, err := s.apply.finish(ctx, false); err != nil {
 		return applyError{err}

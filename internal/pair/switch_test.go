@@ -20,6 +20,7 @@ func (w *world) slowStandby(rest int64) (primary, standby *machine) {
 	standby.slow.Store(int64(3 * time.Second))
 	standby.boot()
 	primary, standby = w.settle()
+	w.bucket.set(primary.number(), way{away: true}) // it cannot go alone, though the standby is slow
 	w.until(func() bool { return standby.standby.Status().Lag > rest })
 	return primary, standby
 }
@@ -32,7 +33,6 @@ func TestASwitchToASlowStandbyEnds(t *testing.T) {
 		a, b := w.slowStandby(1 << 20)
 		require.ErrorIs(w, a.handOver(), pair.ErrAway)
 		a.exit()
-		require.Equal(w, pair.RoleStandby, a.loadRole().Role)
 		w.takesOver(b)
 		primary, standby := w.settle()
 		require.Equal(w, []*machine{b, a}, []*machine{primary, standby})
@@ -69,7 +69,7 @@ func TestAStandbyCatchesUpBeforeASwitch(t *testing.T) {
 // A standby that cannot read the register claims nothing, so the primary stays the primary, without a seed.
 func TestASwitchWithoutAnAnswerOfTheRegisterChangesNothing(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 2, func(w *world, a, b *machine) {
+	inPair(t, 2, func(w *world, a, b *machine) {
 		disk := a.loadRole().Disk
 		w.bucket.set(b.number(), way{blind: true})
 		require.ErrorIs(w, a.handOver(), pair.ErrAway)
@@ -86,7 +86,7 @@ func TestASwitchWithoutAnAnswerOfTheRegisterChangesNothing(t *testing.T) {
 // After a claim that failed, the term of the new primary is later than the next term. A switch needs no seed then.
 func TestASwitchAfterAFailedClaimNeedsNoSeed(t *testing.T) {
 	t.Parallel()
-	withRegister(t, 2, func(w *world, a, b *machine) {
+	inPair(t, 2, func(w *world, a, b *machine) {
 		w.bucket.set(b.number(), way{after: time.Hour})
 		require.Error(w, b.standby.Promote(w.Context(), false))
 		b.exit()

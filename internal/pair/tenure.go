@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/objects"
 )
 
-// tenure is the primary's hold on the register. Without a register it is nil.
+// tenure is the primary's hold on the register.
 type tenure struct {
 	register Register
 	disk     string
@@ -27,6 +27,7 @@ type tenure struct {
 	leaves  bool          // the register may say that this paired primary is alone
 	heard   time.Duration // when the newest heartbeat was sent that the standby has answered
 	renewed time.Duration // when the newest renewal was asked for
+	until   time.Duration // the end of the register's promise
 	leaving bool          // the primary hands over
 	known   *Entry
 	at      time.Duration // of the newest answer
@@ -36,9 +37,6 @@ type tenure struct {
 }
 
 func newTenure(cfg PrimaryConfig) *tenure {
-	if cfg.Register == nil {
-		return nil
-	}
 	now := cfg.Timing.Now()
 	return &tenure{
 		register: cfg.Register, disk: cfg.Role.Disk, term: cfg.Role.Term, lease: cfg.Timing.Lease.Milliseconds(), turn: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
@@ -58,9 +56,6 @@ func (t *tenure) take(ctx context.Context) (func(), error) {
 
 // wake wakes keep.
 func (t *tenure) wake() {
-	if t == nil {
-		return
-	}
 	select {
 	case t.nudge <- struct{}{}:
 	default:
@@ -108,10 +103,6 @@ func (t *tenure) write(ctx context.Context, mode, standby string) error {
 
 // keep goes alone when the standby does not answer, and renews the register's promise while the primary is alone.
 func (p *Primary) keep(ctx context.Context) {
-	t := p.tenure
-	if t == nil {
-		return
-	}
 	ticker := time.NewTicker(p.cfg.Timing.Heartbeat / 2)
 	defer ticker.Stop()
 	for failures := 0; ; {
@@ -130,7 +121,7 @@ func (p *Primary) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-t.nudge:
+		case <-p.tenure.nudge:
 		}
 	}
 }
@@ -167,14 +158,12 @@ func (p *Primary) beAlone(ctx context.Context) error {
 	p.mu.Lock()
 	due, paired := p.loneDue(), p.role.Mode == ModePaired
 	back := paired && !p.silent()
-	t.leaves = due && paired && p.cfg.Alone
+	t.leaves = due && paired
 	p.mu.Unlock()
 	asked := p.cfg.Timing.Now() // P13
 	switch {
 	case !due:
 		return nil
-	case paired && !p.cfg.Alone:
-		return p.answered(t.read(ctx))
 	case back:
 		return p.stay(ctx)
 	}
@@ -210,8 +199,7 @@ func (p *Primary) answered(err error) error {
 	return err
 }
 
-// lone lets this primary answer by itself, as the register allows. The role is stored before the first answer: without the register,
-// a start has only the role. The caller has the turn, so no other goroutine changes the role.
+// lone lets this primary answer by itself, as the register allows. The caller has the turn, so no other goroutine changes the role.
 func (p *Primary) lone(asked time.Duration, paired bool) error {
 	t, role := p.tenure, *p.role
 	role.Mode = ModeAlone
@@ -225,7 +213,7 @@ func (p *Primary) lone(asked time.Duration, paired bool) error {
 	if p.reason != nil {
 		return p.reason
 	}
-	t.unsure, t.leaves, t.renewed = "", false, asked
+	t.unsure, t.leaves, t.renewed, t.until = "", false, asked, asked+p.cfg.Timing.aloneLease()
 	*p.role = role
 	p.keepFrames()
 	if paired {
@@ -242,13 +230,10 @@ func (p *Primary) lone(asked time.Duration, paired bool) error {
 }
 
 // leased reports whether a primary that is not paired may answer a write (P12).
-func (p *Primary) leased() bool { return p.tenure == nil || p.promise.holds() }
+func (p *Primary) leased() bool { return p.promise.holds() }
 
 // fill adds the state of the register to a status. The caller holds the primary's mu.
 func (t *tenure) fill(s *Status, now time.Duration) {
-	if t == nil {
-		return
-	}
 	s.AloneTotal = t.alone
 	if s.Mode == ModeAlone {
 		s.AloneFor.Duration = now - t.since

@@ -64,9 +64,8 @@ type world struct {
 	interrupted, stopped, copied             int            // promotions and standbys; copies of a data directory that have started
 	harmed                                   map[string]int // the ends of starts with a damaged disk
 
-	bucket        *bucket // nil without a register
+	bucket        *bucket
 	failoverAfter time.Duration
-	alone         bool // a primary may go alone
 
 	spool int64        // the size of a primary's spool
 	low   bool         // the disks of both machines are nearly full
@@ -87,8 +86,6 @@ type machine struct {
 	succession *pair.Succession // the place at which the machine has become the primary; guarded by the mu of the world
 	// breaks is the error that ends a promotion when the stores have everything, and before the role is stored. The mu of the world guards it.
 	breaks error
-	// unregistered means that the machine is not configured with the register.
-	unregistered bool
 	// slow is the time of each read of the tail, in nanoseconds.
 	slow atomic.Int64
 	// address is the address of the register that the machine is configured with.
@@ -147,7 +144,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		T: t, seed: seed, rng: rng, faults: rand.New(rand.NewPCG(seed, 4)), start: time.Now(), log: zap.New(core), logs: logs,
 		network: newNetwork(rand.New(rand.NewPCG(seed, 1)), time.Duration(rng.IntN(20))*time.Duration(rng.IntN(10)+1)*time.Millisecond),
 		last:    map[stream.Store]int{}, answered: map[stream.Store]map[string]int{stream.Queue: {}, stream.Table: {}}, dead: map[*process]bool{}, archived: map[string]stream.Position{},
-		spool: 1 << 30, harmed: map[string]int{},
+		spool: 1 << 30, harmed: map[string]int{}, failoverAfter: never, bucket: &bucket{rng: rand.New(rand.NewPCG(seed, 3))},
 	}
 	for i := range w.machines {
 		w.machines[i] = &machine{world: w, name: string(rune('a' + i))}

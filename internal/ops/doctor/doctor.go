@@ -90,7 +90,7 @@ func Examine(ctx context.Context, cfg config.Config, faults *config.Error, roles
 		if cfg.HasPair() && !faults.In("FANFARE_PEER", "FANFARE_PEER_CERT", "FANFARE_PEER_KEY", "FANFARE_PEER_CA") {
 			parts = append(parts, e.peer)
 		}
-		if cfg.HasRegister() {
+		if cfg.Register != "" && !faults.In("FANFARE_REGISTER") {
 			parts = append(parts, e.register)
 		}
 	default:

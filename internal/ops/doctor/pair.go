@@ -55,7 +55,7 @@ func (e *examination) compareClocks(peer, asked, answered time.Time) {
 
 // register tries the conditional writes of a register. The object that it creates is deleted again.
 func (e *examination) register(ctx context.Context) {
-	location, err := objects.Parse(e.cfg.RegisterAt())
+	location, err := objects.Parse(e.cfg.Register)
 	if err != nil { // the configuration has named this fault
 		return
 	}
@@ -73,7 +73,7 @@ func (e *examination) register(ctx context.Context) {
 		e.note(LevelFault, "register", "allow the calls of fanfare iam policy --daemon up, use a store that knows If-Match, or correct FANFARE_REGISTER", "%w", err)
 		return
 	}
-	e.ok("register", "%s writes only on condition", e.cfg.RegisterAt())
+	e.ok("register", "%s writes only on condition", e.cfg.Register)
 }
 
 // errUnconditional means that a store does not have the guarantee on which the register depends (P16).

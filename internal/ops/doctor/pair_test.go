@@ -45,9 +45,10 @@ func TestDoctorTriesTheCertificateOfThePeer(t *testing.T) {
 	})
 	find := func(keys pair.Keys, peer, check string) Finding {
 		cfg, err := config.Load([]string{
-			"FANFARE_DATA_DIR=" + t.TempDir(), "FANFARE_PEER=" + peer, "FANFARE_PEER_ADDR=127.0.0.1:1", "FANFARE_PEER_CERT=" + keys.Cert, "FANFARE_PEER_KEY=" + keys.Key, "FANFARE_PEER_CA=" + keys.CA,
+			"FANFARE_DATA_DIR=" + t.TempDir(), "FANFARE_PEER=" + peer, "FANFARE_PEER_ADDR=127.0.0.1:1", "FANFARE_PEER_CERT=" + keys.Cert, "FANFARE_PEER_KEY=" + keys.Key, "FANFARE_PEER_CA=" + keys.CA, "FANFARE_REGISTER=s3://bucket/pair",
 		}, config.API)
 		require.NoError(t, err)
+		cfg.Register = "" // there is no bucket
 		found := Examine(t.Context(), cfg, nil, daemon.Roles{}, time.Now)
 		i := slices.IndexFunc(found, func(f Finding) bool { return f.Check == check })
 		require.GreaterOrEqual(t, i, 0)

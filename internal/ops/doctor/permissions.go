@@ -206,7 +206,7 @@ func has(cfg config.Config, resource string) bool {
 	case theArchive, theBucket:
 		return strings.HasPrefix(cfg.Archive, "s3:")
 	case theRegister, theRegistersBucket:
-		return cfg.HasRegister()
+		return cfg.Register != ""
 	}
 	return true
 }
@@ -228,7 +228,7 @@ func (a Account) arn(cfg config.Config, resource string) string {
 	case theArchive, theBucket, theRegister, theRegistersBucket:
 		address := cfg.Archive
 		if resource == theRegister || resource == theRegistersBucket {
-			address = cfg.RegisterAt()
+			address = cfg.Register
 		}
 		at, err := objects.Parse(address)
 		if err != nil { // config has checked the address

@@ -3,7 +3,6 @@
 {
   "owned": {
     "FANFARE_ADMIN_ADDR": "kubectl port-forward reaches its default, 127.0.0.1:9090",
-    "FANFARE_ALONE": "it is of the embedded engine",
     "FANFARE_ARCHIVE": "it is of the embedded engine",
     "FANFARE_ARCHIVE_EVERY": "it is of the embedded engine",
     "FANFARE_ARCHIVE_KEEP": "it is of the embedded engine",
@@ -17,7 +16,6 @@
     "FANFARE_DEV_SECRET": "the chart deploys jwt: with dev tokens anyone could be any user",
     "FANFARE_DRAIN": "write drainSeconds, which sets the grace of the pods too",
     "FANFARE_ENGINE": "the chart deploys aws",
-    "FANFARE_FAILOVER": "it is of the embedded engine",
     "FANFARE_FAILOVER_AFTER": "it is of the embedded engine",
     "FANFARE_HTTP_ADDR": "the Service leads to port 8080",
     "FANFARE_JWKS_URL": "write auth.jwksUrl",
