@@ -134,7 +134,7 @@ func TestLittleRoomIsNamedBeforeTheDiskIsFull(t *testing.T) {
 		db := open(t, sized{vfs.NewMem(), tt.free, tt.total})
 		err := db.Room()
 		assert.Equalf(t, tt.low, err != nil, "%d of %d MiB free: %v", tt.free>>20, tt.total>>20, err)
-		if s := db.Stats(); s.FreeBytes != tt.free || s.TotalBytes != tt.total || s.DiskBytes == 0 || s.MemtableBytes == 0 || s.Damaged {
+		if s := db.Stats(); s.FreeBytes != tt.free || s.TotalBytes != tt.total || s.DiskBytes == 0 || s.MemtableBytes == 0 || s.NearlyFull != tt.low || s.Damaged {
 			t.Errorf("stats %+v", s)
 		}
 		assert.NoError(t, db.Close(func() {}))

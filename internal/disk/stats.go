@@ -31,6 +31,8 @@ type Stats struct {
 	// logs that are kept for the next writes. Pebble's own figure omits these logs. FreeBytes and
 	// TotalBytes describe the disk, and are 0 if the system does not report them.
 	DiskBytes, FreeBytes, TotalBytes uint64
+	// NearlyFull is true while the disk has little room, see RoomFor.
+	NearlyFull bool
 	// Damaged is true once a read has found damaged data.
 	Damaged bool
 }
@@ -45,7 +47,7 @@ func (db *DB) Stats() Stats {
 		LogBytes:          m.WAL.Size, MemtableBytes: m.MemTable.Size,
 		L0Files: m.Levels[0].TablesCount, L0Sublevels: int64(m.Levels[0].Sublevels), DebtBytes: m.Compact.EstimatedDebt,
 		DiskBytes: db.size(), FreeBytes: free, TotalBytes: total,
-		Damaged: db.Damage() != nil,
+		NearlyFull: db.Room() != nil, Damaged: db.Damage() != nil,
 	}
 }
 

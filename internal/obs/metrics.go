@@ -292,6 +292,7 @@ var storeFigures = [...]struct { //nolint:gochecknoglobals // a table that does 
 	{"fanfare_write_stalls_total", stallsHelp, "flush", func(s disk.Stats) float64 { return float64(s.FlushStalls) }},
 	{"fanfare_write_stalls_total", stallsHelp, "compaction", func(s disk.Stats) float64 { return float64(s.CompactionStalls) }},
 	{"fanfare_failed_compactions_total", "Compactions of an embedded store that met a full disk or damaged data.", "", func(s disk.Stats) float64 { return float64(s.FailedCompactions) }},
+	{"fanfare_disk_nearly_full", "1 while less than a tenth of the disk of an embedded store, or less than 512 MiB, is free; 10 GiB are enough on any disk.", "", func(s disk.Stats) float64 { return map[bool]float64{true: 1}[s.NearlyFull] }},
 	{"fanfare_store_damaged", "1 once a read of an embedded store met damaged data.", "", func(s disk.Stats) float64 { return map[bool]float64{true: 1}[s.Damaged] }},
 	{"fanfare_store_bytes", "Room that the files of an embedded store take on its disk, as du counts it.", "", func(s disk.Stats) float64 { return float64(s.DiskBytes) }},
 	{"fanfare_store_log_bytes", "Log of an embedded store that a start reads again.", "", func(s disk.Stats) float64 { return float64(s.LogBytes) }},

@@ -57,7 +57,7 @@ func TestMetricsCountEvents(t *testing.T) {
 	require.NoError(t, obs.RegisterStore(reg, "table", func() disk.Stats {
 		return disk.Stats{
 			FlushStalls: 5, CompactionStalls: 6, FailedCompactions: 7, LogBytes: 8, MemtableBytes: 9, L0Files: 10,
-			L0Sublevels: 11, DebtBytes: 12, DiskBytes: 13, FreeBytes: 14, TotalBytes: 15, ItemBytes: 16, Damaged: true,
+			L0Sublevels: 11, DebtBytes: 12, DiskBytes: 13, FreeBytes: 14, TotalBytes: 15, ItemBytes: 16, NearlyFull: true, Damaged: true,
 		}
 	}))
 	m.Post()
@@ -98,7 +98,7 @@ func TestMetricsCountEvents(t *testing.T) {
 		`fanfare_store_memtable_bytes{store="table"} 9`, `fanfare_store_item_bytes{store="table"} 16`, `fanfare_store_l0_files{store="table"} 10`,
 		`fanfare_store_l0_sublevels{store="table"} 11`, `fanfare_store_compaction_debt_bytes{store="table"} 12`,
 		`fanfare_store_bytes{store="table"} 13`, `fanfare_disk_free_bytes{store="table"} 14`,
-		`fanfare_disk_size_bytes{store="table"} 15`, `fanfare_store_damaged{store="table"} 1`,
+		`fanfare_disk_size_bytes{store="table"} 15`, `fanfare_disk_nearly_full{store="table"} 1`, `fanfare_store_damaged{store="table"} 1`,
 		`fanfare_table_calls_total{flow="fanout",op="get",result="throttled"} 1`,
 		`fanfare_table_calls_total{flow="fanout",op="transact",result="throttled"} 1`, `fanfare_table_calls_total{flow="fanout",op="transact",result="condition"} 1`,
 		`fanfare_queue_up{topic="posts"} 1`, `fanfare_queue_up{topic="likes"} 0`,
