@@ -18,8 +18,8 @@ import (
 )
 
 func (a *app) pairCommand() *cobra.Command {
-	c := &cobra.Command{Use: "pair", Short: "Look at a pair of machines, or make its keys"}
-	c.AddCommand(a.pairKeysCommand())
+	c := &cobra.Command{Use: "pair", Short: "Look at a pair of machines, make its keys, or begin it again"}
+	c.AddCommand(a.pairKeysCommand(), a.pairBeginCommand())
 	return c
 }
 
@@ -71,51 +71,95 @@ deleted: a standby that has become the primary would serve, too, with different 
 			return answer, err
 		}
 		a.trail(cfg).Note(ctx, "unpair", 0, nil, zap.String("data_dir", cfg.DataDir))
-		left := struct {
-			DataDir string `json:"data_dir"`
-		}{cfg.DataDir}
-		return admin.Answer{JSON: left, Text: cfg.DataDir + " is alone: start fanfare up with it"}, nil
+		return inDirectory(cfg.DataDir, "is alone: start fanfare up with it"), nil
 	})
 }
 
-// unpair makes the primary in a data directory alone, and its entry in the register.
-func unpair(ctx context.Context, cfg config.Config) (err error) {
-	data := cfg.DataDir
-	state, err := datadir.Look(data)
+func (a *app) pairBeginCommand() *cobra.Command {
+	var restored bool
+	c := &cobra.Command{
+		Use: "begin", Short: "Give the register of a lost pair to a restored data directory",
+		Long: `Makes the restored data directory the primary of a new pair, in the register of FANFARE_REGISTER and in
+the directory. No process may have the directory open. Run it after fanfare restore, if both machines of
+the former pair are gone: from then on they are refused, should they come back. Then start fanfare up.`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().BoolVar(&restored, "after-restore", false, "both machines of the former pair are gone, and the data directory was restored")
+	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
+	return a.asks(c, func(ctx context.Context, u *use) (answer admin.Answer, err error) {
+		cfg, err := a.loadEmbedded(c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
+		if err != nil {
+			return answer, err
+		}
+		if !restored {
+			return answer, wrongUse(errors.New("only the loss of both machines allows this: confirm it with --after-restore"))
+		}
+		if err := u.sure("The machines of the former pair are refused from now on. Type begin: ", "begin"); err != nil {
+			return answer, err
+		}
+		err = inRegister(ctx, cfg, func(ctx context.Context, register pair.Register) error {
+			return pair.AfterRestore(ctx, cfg.DataDir, register)
+		})
+		if err != nil {
+			return answer, err
+		}
+		a.trail(cfg).Note(ctx, "pair begin", 0, nil, zap.String("data_dir", cfg.DataDir))
+		return inDirectory(cfg.DataDir, "has the register: start fanfare up with it"), nil
+	})
+}
+
+// inDirectory returns the answer of a command that has changed a data directory.
+func inDirectory(dir, text string) admin.Answer {
+	changed := struct {
+		DataDir string `json:"data_dir"`
+	}{dir}
+	return admin.Answer{JSON: changed, Text: dir + " " + text}
+}
+
+// inRegister changes the register and the role of a data directory that no process has open.
+func inRegister(ctx context.Context, cfg config.Config, change func(context.Context, pair.Register) error) (err error) {
+	state, err := datadir.Look(cfg.DataDir)
 	if err != nil {
 		return err
 	}
 	if !state.Exists {
-		return fmt.Errorf("there is no data directory %s: give --data-dir", data)
+		return fmt.Errorf("there is no data directory %s: give --data-dir", cfg.DataDir)
 	}
-	dir, err := datadir.Open(data)
+	if cfg.Register == "" {
+		return errors.New("FANFARE_REGISTER is missing: this command changes the register of the pair, so set it as fanfare up has it")
+	}
+	dir, err := datadir.Open(cfg.DataDir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	role, err := pair.LoadRole(data)
-	if err != nil {
-		return err
-	}
-	if role == nil {
-		return fmt.Errorf("data directory %s is in no pair", data)
-	}
-	if err := refuseCopy(ctx, cfg, role); err != nil {
-		return err
-	}
-	if cfg.Register == "" {
-		return errors.New("FANFARE_REGISTER is missing: unpair writes into the register of the pair that the machine is alone, so set it as fanfare up has it")
-	}
 	register, err := daemon.OpenRegister(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, registerTime)
 	defer cancel()
-	if err := pair.Unpair(ctx, role, register); err != nil {
+	if err := change(ctx, register); err != nil {
 		return fmt.Errorf("FANFARE_REGISTER %s: %w", cfg.Register, err)
 	}
 	return nil
+}
+
+// unpair makes the primary in a data directory alone, and its entry in the register.
+func unpair(ctx context.Context, cfg config.Config) error {
+	return inRegister(ctx, cfg, func(ctx context.Context, register pair.Register) error {
+		role, err := pair.LoadRole(cfg.DataDir)
+		if err != nil {
+			return err
+		}
+		if role == nil {
+			return fmt.Errorf("data directory %s is in no pair", cfg.DataDir)
+		}
+		if err := refuseCopy(ctx, cfg, role); err != nil {
+			return err
+		}
+		return pair.Unpair(ctx, role, register)
+	})
 }
 
 // refuseCopy returns an error if the other machine runs with a copy of this data directory: then its standby is not gone, and both would answer.
@@ -138,5 +182,5 @@ func refuseCopy(ctx context.Context, cfg config.Config, role *pair.Role) error {
 // askTime is the timeout of unpair's question to the other machine.
 const askTime = 2 * time.Second
 
-// registerTime is the timeout of unpair's calls to the register.
+// registerTime is the timeout of a command's calls to the register.
 const registerTime = 30 * time.Second

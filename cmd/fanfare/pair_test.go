@@ -145,6 +145,22 @@ func TestTheCommandsOfAPair(t *testing.T) {
 	two.until(pair.RolePrimary, pair.ModeAlone)
 }
 
+// The two machines of a pair are lost, and a restored directory gets their register.
+func TestARestoredDirectoryGetsTheRegister(t *testing.T) {
+	t.Parallel()
+	one, two := newTwins(t, objectstest.NewBucket(t))
+	one.up()
+	require.Zero(t, one.stop(t, syscall.SIGTERM))
+	restored := upWith(t, nil, two.dir) // as after a restore, the directory has no role
+	require.Zero(t, restored.stop(t, syscall.SIGTERM))
+	two.fails(1, "fanfare pair begin --after-restore", "up", "--http", "127.0.0.1:0", "--admin", two.admin)
+	two.fails(2, "--after-restore", "pair", "begin", "--yes")
+	assert.Contains(t, two.succeeds("pair", "begin", "--after-restore", "--yes"), "has the register")
+	two.up()
+	two.until(pair.RolePrimary, pair.ModeAlone)
+	one.fails(1, "the register is of another pair", "up", "--http", "127.0.0.1:0", "--admin", one.admin)
+}
+
 // A copy of a data directory does not start beside the original, and unpair, which would make a second primary of it, refuses it, too, even
 // if the original does not answer.
 func TestACopyOfADataDirectoryIsRefused(t *testing.T) {

@@ -94,7 +94,7 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 		return fmt.Errorf("%w: %w", errNotBegun, err)
 	case fresh && errors.Is(err, pair.ErrLineage):
 		// This directory is in no pair, so the next start decides again.
-		err = errors.Join(fmt.Errorf("%w: start this machine with --standby and an empty data directory, or name another place in FANFARE_REGISTER", err), os.Remove(dir.Path(pair.RoleFile)))
+		err = errors.Join(fmt.Errorf("%w: start this machine with --standby and an empty data directory, or name another place in FANFARE_REGISTER; if both machines of the other pair are gone, and this directory was restored, run fanfare pair begin --after-restore", err), os.Remove(dir.Path(pair.RoleFile)))
 	}
 	return fmt.Errorf("FANFARE_REGISTER %s: %w", p.cfg.Register, err)
 }

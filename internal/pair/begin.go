@@ -254,3 +254,32 @@ func Unpair(ctx context.Context, role *Role, register Register) error {
 	}
 	return role.unpair()
 }
+
+// AfterRestore gives the register of a lost pair to a restored data directory, which becomes the primary of another lineage. From then on the machines
+// of the former pair are refused. It may be repeated.
+func AfterRestore(ctx context.Context, dir string, register Register) error {
+	role, err := LoadRole(dir)
+	if err != nil {
+		return err
+	}
+	if role == nil {
+		role = NewRole(dir, RolePrimary)
+	}
+	entry, version, err := register.Read(ctx)
+	switch {
+	case errors.Is(err, ErrNoEntry):
+		return fmt.Errorf("%w: start fanfare up, which makes the first one", err)
+	case err != nil:
+		return err
+	case entry.Lineage == role.Lineage && entry.Primary == role.Disk:
+		return nil
+	case role.Role != RolePrimary || role.Mode != ModeAlone || role.Peer != "":
+		return errors.New("the data directory was in a pair before, so it is not a restored one: start fanfare up with it, or restore into an empty directory")
+	}
+	role.Term, role.Claimed = entry.Term, entry.Term+1 // so that the start waits for the promises of the former pair (P14)
+	if err := role.Save(); err != nil {
+		return err
+	}
+	_, err = register.Swap(ctx, version, Entry{Lineage: role.Lineage, Term: role.Claimed, Primary: role.Disk, Mode: ModeAlone, Lease: entry.Lease})
+	return err
+}

@@ -204,6 +204,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: joining, Old: "		p.promise.atMost(t.heard + p.cfg.Timing.Lease)", New: "		_ = t.heard"},
 			"TestAYoungPairFailsOverInTime", "answers a read",
 		},
+		"P14: a restored primary does not wait for the promise of the lost pair": {
+			planttest.Edit{File: begin, Old: "role.Term, role.Claimed = entry.Term, entry.Term+1", New: "role.Term, role.Claimed = entry.Term+1, entry.Term+1"},
+			"TestARestoredDirectoryBeginsANewPair", "may have a promise",
+		},
 		"a new register replaces an entry": {
 			planttest.Edit{File: failover, Old: "	version, err := s.cfg.Register.Swap(ctx, \"\", next)\n	if errors", New: "	version, err := s.cfg.Register.Swap(ctx, s.view.version, next)\n	if errors"},
 			"TestAStandbyFoundsANewRegister", "FAIL",

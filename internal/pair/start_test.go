@@ -122,6 +122,31 @@ func TestAPairMovesToAnotherRegister(t *testing.T) {
 	})
 }
 
+// Both machines and their disks are lost. A restored directory gets their register, and a machine of the former pair that comes back is refused.
+func TestARestoredDirectoryBeginsANewPair(t *testing.T) {
+	t.Parallel()
+	inPair(t, 2, func(w *world, a, b *machine) {
+		b.exit()
+		a.die(100)
+		require.ErrorContains(w, pair.AfterRestore(w.Context(), b.dir, b.register()), "start fanfare up")
+		a.replace(pair.RolePrimary)
+		require.NoError(w, os.Remove(filepath.Join(a.dir, pair.RoleFile)))
+		for range 2 {
+			require.NoError(w, pair.AfterRestore(w.Context(), a.dir, a.register()))
+		}
+		began := time.Now()
+		require.NoError(w, a.begins())
+		require.Greater(w, time.Since(began), alone, "a machine of the former pair may have a promise (P14)")
+		require.ErrorIs(w, b.begins(), pair.ErrLineage)
+		b.replace(pair.RoleStandby)
+		w.set(&a.forced, true)
+		w.boot()
+		w.settle()
+		w.works()
+		w.end()
+	})
+}
+
 // A primary that becomes paired before the register has let it be alone opens its stores, too.
 func TestAStartThatPairsAtOnceServes(t *testing.T) {
 	t.Parallel()
