@@ -231,6 +231,11 @@ type Update struct {
 	Place string
 }
 
+// DeletedUpdate is the deletion of a post.
+type DeletedUpdate struct {
+	PostID string `json:"post_id"`
+}
+
 // LikesUpdate is the new like count of a post.
 type LikesUpdate struct {
 	PostID string `json:"post_id"`

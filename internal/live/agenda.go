@@ -1,9 +1,13 @@
 package live
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"fanfare/internal/backoff"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 )
 
@@ -70,12 +74,17 @@ type agenda struct {
 	begun int
 	// hints has the hints by post, or by the name of a hint without a post.
 	hints map[string]*hint
+	// edited has the edited posts that the look at editedAt reads. editFails is the number of such looks
+	// that failed after the last successful one.
+	edited    map[string]access.Ref
+	editedAt  time.Time
+	editFails int
 }
 
 func newAgenda(slow, likes time.Duration, jitter func() float64) *agenda {
 	now := time.Now()
 	a := &agenda{
-		jitter: jitter, changed: make(chan struct{}, 1), slow: slow, likes: likes, likesAt: now.Add(likes), hints: map[string]*hint{},
+		jitter: jitter, changed: make(chan struct{}, 1), slow: slow, likes: likes, likesAt: now.Add(likes), hints: map[string]*hint{}, edited: map[string]access.Ref{},
 	}
 	a.slowAt = a.slowAfter(now)
 	return a
@@ -114,6 +123,39 @@ func (a *agenda) hint(post string, by author, first time.Duration) {
 	a.tell()
 }
 
+// edit requests a look at an edited post. If too many posts wait, edit drops all of them, and reports
+// false: the streams' clients have to read their pages again.
+func (a *agenda) edit(ref access.Ref) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, waits := a.edited[ref.Post]; !waits && len(a.edited) >= mostEdited {
+		clear(a.edited)
+		return false
+	}
+	if at := time.Now().Add(editTry); len(a.edited) == 0 && a.editedAt.Before(at) {
+		a.editedAt = at
+	}
+	a.edited[ref.Post] = ref
+	a.tell()
+	return true
+}
+
+// lookedAtEdited ends a look at edited posts. A failed look is repeated, after a longer wait each time (H5).
+func (a *agenda) lookedAtEdited(refs []access.Ref, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		a.editFails = 0
+		return
+	}
+	a.editFails++
+	failed := backoff.Exponential{First: failedLook, Most: mostGap}
+	a.editedAt = time.Now().Add(failed.Bound(a.editFails))
+	for _, ref := range refs {
+		a.edited[ref.Post] = ref
+	}
+}
+
 // notice requests a read of the number of unread notifications.
 func (a *agenda) notice() {
 	a.mu.Lock()
@@ -149,6 +191,9 @@ func (a *agenda) next() time.Time {
 			at = h.due[0]
 		}
 	}
+	if len(a.edited) > 0 && a.editedAt.Before(at) {
+		at = a.editedAt
+	}
 	if at.Before(a.free) {
 		return a.free
 	}
@@ -160,6 +205,8 @@ type wanted struct {
 	// home is a look at the home itself, likes is a look at the home's like counts, and unread is a look
 	// at the number of unread notifications.
 	home, likes, unread bool
+	// edited are edited posts to read.
+	edited []access.Ref
 }
 
 // wants returns the parts of a look that are due now. wants records the like counts and the unread
@@ -172,6 +219,11 @@ func (a *agenda) wants() (w wanted) {
 	w.home = !a.slowAt.After(now)
 	w.unread = w.home || a.noticed
 	a.noticed = false
+	if len(a.edited) > 0 && !a.editedAt.After(now) {
+		w.edited = slices.Collect(maps.Values(a.edited))
+		clear(a.edited)
+		a.editedAt = now.Add(editGap)
+	}
 	for _, h := range a.hints {
 		w.home = w.home || len(h.due) > 0 && !h.due[0].After(now)
 	}

@@ -25,6 +25,7 @@ const (
 	unitsOfLikes   = 10
 	unitsOfUnread  = 1.5
 	unitsOfList    = 5
+	unitsOfEdited  = 4
 	unitsOfOpening = 34
 )
 

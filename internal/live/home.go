@@ -28,6 +28,9 @@ type userHome struct {
 	// agenda has the times of the looks at the home. authors are the authors whose posts the home shows.
 	agenda  *agenda
 	authors authors
+	// lacks is the time from which the list of authors may lack an author, whose changes were then not told.
+	// keep owns lacks.
+	lacks time.Time
 	// doubted has a value if the user's profile was removed.
 	doubted chan struct{}
 	// turn holds one value while a caller looks at the home, or joins the streams. turn guards seen and
@@ -54,7 +57,7 @@ type userHome struct {
 
 func newHome(h *Hub, user string) *userHome {
 	hm := &userHome{
-		hub: h, user: user, open: map[string]int{}, streams: map[*Stream]struct{}{},
+		hub: h, user: user, open: map[string]int{}, lacks: time.Now(), streams: map[*Stream]struct{}{},
 		agenda: newAgenda(h.cfg.SlowLook, h.cfg.LikesEach, h.cfg.Jitter), doubted: make(chan struct{}, 1), turn: make(chan struct{}, 1), reading: make(chan struct{}, 1),
 	}
 	hm.ctx, hm.stop = context.WithCancelCause(h.ctx)
@@ -92,98 +95,6 @@ func (hm *userHome) run() {
 	}
 }
 
-// keep reads the list of the home's authors, and checks the profile of the home's user, once for all
-// streams.
-func (hm *userHome) keep() {
-	failed := backoff.Exponential{First: failedLook, Most: profileLook}
-	profileAt, doubted := time.Now().Add(profileLook), false
-	for failures, listAt, next := 0, time.Now(), time.Now(); hm.untilDoubt(next, &doubted); {
-		now := time.Now()
-		var err error
-		if doubted || !now.Before(profileAt) {
-			if err = hm.askProfile(doubted); err == nil {
-				profileAt, doubted = now.Add(profileLook), false
-			}
-		}
-		if !now.Before(listAt) {
-			listErr := hm.list()
-			if err = errors.Join(err, listErr); listErr == nil {
-				listAt = now.Add(listAge)
-			}
-		}
-		if failures++; err != nil {
-			next = now.Add(failed.Bound(failures))
-			continue
-		}
-		failures, next = 0, profileAt
-		if listAt.Before(next) {
-			next = listAt
-		}
-	}
-}
-
-// untilDoubt waits until next, or until the profile of the user may be gone, and then sets doubted.
-// untilDoubt returns false at the end of the home.
-func (hm *userHome) untilDoubt(next time.Time, doubted *bool) bool {
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		select {
-		case <-hm.doubted: // the doubt arrived at the same moment
-			*doubted = true
-		default:
-		}
-	case <-hm.doubted:
-		*doubted = true
-	case <-hm.ctx.Done():
-	}
-	return hm.ctx.Err() == nil
-}
-
-// askProfile ends the streams if their user has no profile, because a removed user must not read
-// posts. For that reason askProfile does not wait for units.
-func (hm *userHome) askProfile(consistent bool) error {
-	err := hm.charged(hm.ctx, nil, 0, func(ctx context.Context) error { return hm.requireProfile(ctx, consistent) })
-	if errors.Is(err, ErrNoProfile) {
-		hm.stop(ErrNoProfile)
-	}
-	return err
-}
-
-// list reads the authors whose posts the home shows. If the list does not fit into memory, the home
-// gets no hints, so looks at the home are more frequent. A hint without a post replaces the hints that
-// arrived during the read.
-func (hm *userHome) list() error {
-	readers := hm.hub.readers
-	readers.begin(hm)
-	var users []string
-	var whole bool
-	err := hm.charged(hm.ctx, nil, unitsOfList, func(ctx context.Context) (err error) {
-		users, whole, err = hm.hub.cfg.Homes.Heard(ctx, hm.user, mostAuthors)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	slow := hm.hub.cfg.SlowLook
-	if fits := readers.set(hm, users, whole); !fits {
-		slow = min(slow, unlistedLook)
-	}
-	hm.agenda.setSlow(slow)
-	hm.agenda.hint(somePost, 0, hintTry)
-	return nil
-}
-
-// requireProfile returns ErrNoProfile if the home's user has no profile.
-func (hm *userHome) requireProfile(ctx context.Context, consistent bool) error {
-	has, err := hm.hub.cfg.Homes.HasProfile(ctx, hm.user, consistent)
-	if err == nil && !has {
-		return ErrNoProfile
-	}
-	return err
-}
-
 // locked runs f in the turn of the caller.
 func (hm *userHome) locked(ctx context.Context, f func() error) error {
 	if err := enter(ctx, hm.turn); err != nil {
@@ -204,10 +115,13 @@ func (hm *userHome) poll(ctx context.Context) error {
 		}
 		hm.hub.readers.judge(hm, hm.agenda.answer(hm.seen, 0, time.Time{}))
 		w := hm.agenda.wants()
-		if w.home {
-			return hm.look(ctx, nil, w)
-		}
 		var errs []error
+		if len(w.edited) > 0 {
+			errs = append(errs, hm.lookAtEdited(ctx, w.edited))
+		}
+		if w.home {
+			return errors.Join(append(errs, hm.look(ctx, nil, w))...)
+		}
 		if w.likes {
 			errs = append(errs, hm.read(ctx, nil, unitsOfLikes, func(ctx context.Context) error { return hm.lookAtLikes(ctx, hm.seen, hm.joined()...) }))
 		}
@@ -236,6 +150,7 @@ func (hm *userHome) look(ctx context.Context, st *Stream, w wanted) error {
 		return err
 	})
 	hm.looked(number, began, err)
+	hm.checkRecent(began)
 	now := hm.hub.cfg.Now()
 	for _, st := range hm.joined() {
 		st.settle(now)
@@ -294,11 +209,9 @@ func (hm *userHome) publish(items []feed.HomeItem) error {
 		if err != nil {
 			return err
 		}
-		for _, st := range hm.joined() {
-			st.entry(item.Post.ID, frame)
-		}
+		hm.hub.readers.shown(hm, item.Post.AuthorID) // before the event, so that a later deletion finds the home
+		hm.tellOf(item.Post.ID, func(st *Stream) { st.entry(item.Post.ID, frame) })
 		hm.hub.saw(access.TimeOf(item.Post.ID))
-		hm.hub.readers.shown(hm, item.Post.AuthorID)
 	}
 	return nil
 }
@@ -377,6 +290,7 @@ func (hm *userHome) join(ctx context.Context, st *Stream) error {
 	hm.mu.Lock()
 	hm.streams[st] = struct{}{}
 	hm.mu.Unlock()
+	hm.retell(st.opened, st)
 	st.joined, st.moved = true, true
 	st.settle(hm.hub.cfg.Now())
 	switch {

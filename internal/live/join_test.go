@@ -91,7 +91,10 @@ func TestStreamsKeepTheirOwnWindows(t *testing.T) {
 // The tests of this package must find each of these bugs.
 func TestPlantedBugsAreFound(t *testing.T) {
 	t.Parallel()
-	const stream, hub, share, arrivals = "internal/live/stream.go", "internal/live/home.go", "internal/live/share.go", "internal/feed/home/arrivals.go"
+	const (
+		stream, hub, share = "internal/live/stream.go", "internal/live/home.go", "internal/live/share.go"
+		arrivals           = "internal/feed/home/arrivals.go"
+	)
 	for name, b := range map[string]struct {
 		edit       planttest.Edit
 		test, want string
@@ -129,7 +132,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			"TestAUserThatReconnectsReadsNoMoreThanItsShare", "Max difference",
 		},
 		"open streams outlive the profile": {
-			planttest.Edit{File: hub, Old: "hm.stop(ErrNoProfile)", New: "return nil"},
+			planttest.Edit{File: "internal/live/keep.go", Old: "hm.stop(ErrNoProfile)", New: "return nil"},
 			"TestStreamsEndWithTheProfileOfTheirUser", "a stream is open",
 		},
 	} {

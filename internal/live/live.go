@@ -1,7 +1,7 @@
 // Package live streams homes: it sends each post that arrives in a home to the open streams of the
 // home's user, once. The streams of one user share their looks at the table. The next look follows
 // after a minute at the latest, and earlier if a hint means that a post may have arrived
-// (docs/decisions/0023). Only a look makes an event.
+// (docs/decisions/0023). Only a look makes an event, except the event of a deletion, which is final.
 //
 // Package live must never wait for a client: a stream with a full buffer ends, and its client
 // reconnects and resumes at its position. Package live must never hold data that a reconnect needs: a
@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/panics"
 )
@@ -97,15 +98,20 @@ type Homes interface {
 	Arrivals(ctx context.Context, viewer string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error]
 	LikeChanges(ctx context.Context, seen *home.Streamed) ([]home.PostLikes, error)
 	HasProfile(ctx context.Context, viewer string, consistent bool) (bool, error)
+	Edited(ctx context.Context, viewer string, refs []access.Ref) ([]feed.HomeItem, error)
 	Heard(ctx context.Context, viewer string, most int) (authors []string, whole bool, err error)
 }
 
 // Frames encode the blocks of a stream.
 type Frames struct {
 	Entry    func(feed.HomeItem) ([]byte, error)
+	Edited   func(feed.HomeItem) ([]byte, error)
+	Deleted  func(post string) ([]byte, error)
 	Likes    func(home.PostLikes) ([]byte, error)
 	Unread   func(n int) ([]byte, error)
 	Position func(string) []byte
+	// Stale tells the client to read its pages again.
+	Stale []byte
 	// Heartbeat is a block without content, which shows that the connection still works.
 	Heartbeat []byte
 }
@@ -179,6 +185,7 @@ type Hub struct {
 	budget budget
 	// readers has the homes by the authors whose posts the homes show.
 	readers *readers
+	recent  recent
 	// newest is the time of the newest post that this process has seen, in milliseconds.
 	newest atomic.Int64
 
@@ -194,7 +201,7 @@ func New(cfg Config) *Hub {
 	}
 	h := &Hub{
 		cfg: cfg, reads: make(chan struct{}, reads), homes: map[string]*userHome{}, shares: shares{paid: map[string]time.Time{}},
-		budget: budget{rate: float64(cfg.Units)}, readers: newReaders(cfg.Edges, cfg.Counters.StreamsUnlisted),
+		budget: budget{rate: float64(cfg.Units)}, readers: newReaders(cfg.Edges, cfg.Counters.StreamsUnlisted), recent: recent{deleted: map[string]struct{}{}},
 	}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	if cfg.Posts != nil {
@@ -257,10 +264,13 @@ func (h *Hub) Removed(user string) {
 }
 
 // Heard reports to the hub that this process changed whether user's home shows the posts of another
-// user.
+// user. If the home hides posts from now on, the user's other pages have to be read again (C6).
 func (h *Hub) Heard(user, other string, heard bool) {
 	if hm := h.home(user); hm != nil {
 		h.readers.change(hm, edge{h.readers.hash(other), heard})
+		if !heard {
+			hm.stale(nil)
+		}
 	}
 }
 

@@ -79,7 +79,14 @@ func newAPI(t *testing.T, store table.Store, change ...func(*live.Config)) *api 
 	cfg := live.Config{
 		Homes: homes, SlowLook: poll, LikesEach: 2 * poll, Streams: 100, UserStreams: 10, Jitter: func() float64 { return 0 },
 		Frames: live.Frames{
-			Entry: func(item feed.HomeItem) ([]byte, error) { return []byte("entry " + item.Post.ID + "\n"), nil },
+			Entry: func(item feed.HomeItem) ([]byte, error) {
+				return fmt.Appendf(nil, "entry %s %s\n", item.Post.ID, item.Post.Text), nil
+			},
+			Edited: func(item feed.HomeItem) ([]byte, error) {
+				return fmt.Appendf(nil, "edited %s %s\n", item.Post.ID, item.Post.Text), nil
+			},
+			Deleted: func(post string) ([]byte, error) { return []byte("deleted " + post + "\n"), nil },
+			Stale:   []byte("stale\n"),
 			Likes: func(l home.PostLikes) ([]byte, error) {
 				return fmt.Appendf(nil, "likes %s %d\n", l.PostID, l.Count), nil
 			},
@@ -251,6 +258,12 @@ type client struct {
 
 	mu    sync.Mutex
 	posts []string
+	// edited has the posts of events edited with their texts, and deleted the posts of events deleted. stale
+	// is the number of events stale.
+	edited, deleted []string
+	stale           int
+	// page has the texts of the posts that the client shows. The client reads the home when the stream opens.
+	page  map[string]string
 	likes []string
 	// unread are the numbers of unread notifications.
 	unread []string
@@ -284,7 +297,7 @@ func (a *api) connect(t *testing.T, who live.Caller, last string) (*client, erro
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &client{cancel: cancel, done: make(chan error, 1), last: last}
+	c := &client{cancel: cancel, done: make(chan error, 1), last: last, page: map[string]string{}}
 	go func() {
 		defer st.Close()
 		c.done <- st.Serve(ctx, c.write)
@@ -299,7 +312,19 @@ func (c *client) write(frames []byte) error {
 	for line := range strings.Lines(string(frames)) {
 		switch kind, value, _ := strings.Cut(strings.TrimSpace(line), " "); kind {
 		case "entry":
-			c.posts, c.at = append(c.posts, value), append(c.at, time.Now())
+			post, text, _ := strings.Cut(value, " ")
+			c.posts, c.at = append(c.posts, post), append(c.at, time.Now())
+			c.page[post] = text
+		case "edited":
+			c.edited = append(c.edited, value)
+			if post, text, _ := strings.Cut(value, " "); c.page[post] != "" {
+				c.page[post] = text
+			}
+		case "deleted":
+			c.deleted = append(c.deleted, value)
+			delete(c.page, value)
+		case "stale":
+			c.stale++
 		case "likes":
 			c.likes = append(c.likes, value)
 		case "unread":

@@ -12,8 +12,8 @@ const (
 	mostEdges = 4_000_000
 	// mostAuthors is the maximum number of authors in the list of a home.
 	mostAuthors = 5000
-	// strikes is the number of consecutive posts of an author that did not arrive, after which the author
-	// leaves the list of a home.
+	// strikes is the number of consecutive posts of an author that did not arrive, after which the author's
+	// posts give a home no hints (H8).
 	strikes = 5
 	// behindTime is the time for which deliveries count as behind after a late post.
 	behindTime = 5 * time.Minute
@@ -48,8 +48,9 @@ type authors struct {
 	// While a list is read, changes collects the changes of the list.
 	reading bool
 	changes []edge
-	// unlisted is set if the list did not fit into memory.
-	unlisted bool
+	// unlisted is set if the list did not fit into memory. partial is set if an author who was added later
+	// did not fit.
+	unlisted, partial bool
 	// closed is set once the last stream of the home has ended.
 	closed bool
 }
@@ -71,6 +72,27 @@ func (r *readers) of(by author) []*userHome {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Clone(r.homes[by])
+}
+
+// hinted returns the homes that get hints of an author's posts.
+func (r *readers) hinted(by author) []*userHome {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(r.homes[by]), func(hm *userHome) bool { return hm.authors.missed[by] >= strikes })
+}
+
+// lists reports whether a home may show posts of an author.
+func (r *readers) lists(hm *userHome, by author) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Contains(r.homes[by], hm)
+}
+
+// whole reports whether a home's list has all authors that the list should have.
+func (r *readers) whole(hm *userHome) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return !hm.authors.unlisted && !hm.authors.partial
 }
 
 // begin notes that a read of a home's list begins. After a failed read, changes are still collected,
@@ -133,7 +155,7 @@ func (r *readers) clear(hm *userHome) {
 	for _, by := range l.listed {
 		r.remove(hm, by)
 	}
-	l.listed, l.missed = nil, map[author]int{}
+	l.listed, l.missed, l.partial = nil, map[author]int{}, false
 }
 
 // change applies a change of an edge by a call through this process to a home's list.
@@ -159,7 +181,11 @@ func (r *readers) apply(hm *userHome, e edge) {
 }
 
 func (r *readers) add(hm *userHome, by author) {
-	if r.edges >= r.most || slices.Contains(r.homes[by], hm) {
+	if slices.Contains(r.homes[by], hm) {
+		return
+	}
+	if r.edges >= r.most {
+		hm.authors.partial = true
 		return
 	}
 	hm.authors.listed = append(hm.authors.listed, by)
@@ -192,8 +218,9 @@ func (r *readers) remove(hm *userHome, by author) {
 }
 
 // judge uses the outcomes of hinted posts. If several consecutive posts of an author did not arrive,
-// the author leaves the list until the next read of the list, because the home's user may have
-// unfollowed the author through another process. While deliveries are behind, authors stay.
+// the author's posts give no hints until the next read of the list, because the home's user may have
+// unfollowed the author through another process. The author stays in the list, because the home may show
+// earlier posts, whose deletions cost nothing (C5). While deliveries are behind, no author is judged.
 func (r *readers) judge(hm *userHome, posts []came) {
 	if len(posts) == 0 {
 		return
@@ -210,21 +237,20 @@ func (r *readers) judge(hm *userHome, posts []came) {
 		case !p.missed:
 			delete(l.missed, p.author)
 		case !r.behind(now) && slices.Contains(l.listed, p.author):
-			if l.missed[p.author]++; l.missed[p.author] >= strikes {
-				r.unlist(hm, p.author)
-				delete(l.missed, p.author)
-			}
+			l.missed[p.author]++
 		}
 	}
 }
 
-// shown adds the author of a post in a look to the list. Such an author had left the list, or was
-// followed through another process.
+// shown adds the author of a post in a look to the list, and lets the author's posts give hints again.
+// Such an author may have been followed through another process.
 func (r *readers) shown(hm *userHome, user string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !hm.authors.closed && !hm.authors.unlisted {
-		r.add(hm, r.hash(user))
+		by := r.hash(user)
+		delete(hm.authors.missed, by)
+		r.add(hm, by)
 	}
 }
 

@@ -18,6 +18,8 @@ type Stream struct {
 	service string
 	// opening is set until the stream has begun. Until then, Hub.Open has taken the units of the stream.
 	opening bool
+	// opened is the time from which the stream owes its client the changes of posts (C3).
+	opened time.Time
 	// The holder of the home's turn guards joined, seen and moved. Before the stream has joined, catchUp
 	// guards these fields.
 	joined bool
@@ -38,7 +40,7 @@ type Stream struct {
 }
 
 func newStream(hm *userHome, service string) *Stream {
-	st := &Stream{home: hm, service: service, filled: make(chan struct{}, 1), opening: true}
+	st := &Stream{home: hm, service: service, filled: make(chan struct{}, 1), opening: true, opened: time.Now()}
 	st.ended, st.end = context.WithCancelCause(hm.ctx)
 	return st
 }

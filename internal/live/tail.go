@@ -87,6 +87,9 @@ func (t *tail) tick(ctx context.Context) error {
 			t.hub.Removed(removal.User)
 		}
 	}
+	if now.Sub(t.good) > tailMost { // older changes were not read
+		t.hub.stale()
+	}
 	if t.good = now; t.ticks%longEach == 0 {
 		for post, until := range t.known {
 			if until.Before(now) {
@@ -127,7 +130,7 @@ func (t *tail) from(now time.Time) time.Time {
 // hint sends a hint of a post to the homes that may show the post.
 func (h *Hub) hint(user, post string, first time.Duration) {
 	by := h.readers.hash(user)
-	for _, hm := range h.readers.of(by) {
+	for _, hm := range h.readers.hinted(by) {
 		hm.agenda.hint(post, by, first)
 	}
 }

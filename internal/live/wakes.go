@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"fanfare/internal/schema"
@@ -26,11 +27,12 @@ type waking struct {
 	wakes *Wakes
 }
 
-// written is a write of one item. put is nil if the write is not a put.
+// written is a write of one item. put is nil if the write is not a put. edited is set if the write is an
+// update that edits a post.
 type written struct {
-	key     table.Key
-	put     *table.Item
-	deleted bool
+	key             table.Key
+	put             *table.Item
+	deleted, edited bool
 }
 
 // wake wakes the streams of the homes that n writes change, and sends hints to these homes. A failed
@@ -47,13 +49,16 @@ func (w *waking) wake(err error, n int, write func(i int) written) {
 		} else if user, ok := schema.UserOfNotices(wr.key.PK); ok {
 			hub.Noticed(user)
 		}
+		if author, post, ok := schema.PostOfKey(wr.key); ok && wr.edited {
+			hub.Edited(author, post)
+		}
 		if err == nil && (wr.put != nil || wr.deleted) {
 			hub.wrote(wr)
 		}
 	}
 }
 
-// wrote handles a put or a delete of a post, an edge, a mute or a profile.
+// wrote handles a put or a delete of a post by id, an edge, a mute or a profile.
 func (h *Hub) wrote(wr written) {
 	if user, ok := schema.UserOfFollowing(wr.key.PK); ok {
 		if other, ok := schema.UserOfSK(wr.key.SK); ok {
@@ -74,9 +79,21 @@ func (h *Hub) wrote(wr written) {
 		h.Removed(user)
 		return
 	}
-	if post, ok := schema.PostOfSK(wr.key.PK); ok && wr.put != nil && wr.put.Int(schema.AttrDeleted) == 0 {
-		h.Posted(wr.put.Str(schema.AttrAuthor), post)
+	if wr.put == nil {
+		return
 	}
+	switch post, err := schema.ParsePostRef(*wr.put); {
+	case err != nil, post.Unmade: // another item, or the tombstone of a post that no home has shown
+	case post.Deleted:
+		h.Deleted(post.Author, post.ID)
+	default:
+		h.Posted(post.Author, post.ID)
+	}
+}
+
+// edits reports whether an update with these attributes edits a post. A change of a byline edits no post.
+func edits(set []table.Attr) bool {
+	return slices.ContainsFunc(set, func(a table.Attr) bool { return a.Name == schema.AttrEditedAt })
 }
 
 func (w *waking) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
@@ -87,7 +104,7 @@ func (w *waking) Put(ctx context.Context, in table.PutInput) (table.WriteResult,
 
 func (w *waking) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
 	res, err := w.Store.Update(ctx, in)
-	w.wake(err, 1, func(int) written { return written{key: in.Key} })
+	w.wake(err, 1, func(int) written { return written{key: in.Key, edited: edits(in.Set)} })
 	return res, err
 }
 

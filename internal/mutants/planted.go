@@ -25,6 +25,8 @@ func planted() []bug {
 		writer, marks           = "internal/queue/embedded/writer.go", "internal/fanout/walk.go"
 		notifier, unfollows     = "internal/notify/notify.go", "internal/feed/unfollows.go"
 		stream, agenda, budget  = "internal/live/stream.go", "internal/live/agenda.go", "internal/live/budget.go"
+		changes, hub, keep      = "internal/live/changes.go", "internal/live/home.go", "internal/live/keep.go"
+		wakes, readers, tail    = "internal/live/wakes.go", "internal/live/readers.go", "internal/live/tail.go"
 		imports, exports        = "internal/ops/transfer/import.go", "internal/ops/transfer/export.go"
 		imported                = "internal/ops/transfer/verify.go"
 		markers, bookmarks      = "internal/feed/markers.go", "internal/feed/bookmarks.go"
@@ -53,6 +55,28 @@ func planted() []bug {
 		{"a judgement does without what it cannot read", counts, "s.read(ctx); err != nil || len(s.counted.keys) == 0 {", "s.read(ctx); len(s.counted.keys) == 0 {"},
 		{"a hint during a look is taken for the look's", agenda, "known != nil && (named ||", "known != nil && (true ||"},
 		{"a read that waits for units gets them back", budget, "if err != nil {\n\t\tb.use(-units)", "if err == nil {\n\t\tb.use(-units)"},
+		{"C1: the deletion of a failed transaction is told", wakes, "if err == nil && (wr.put != nil", "if (wr.put != nil"},
+		{"C1: the tombstone of a guessed id is told", wakes, "err != nil, post.Unmade:", "err != nil:"},
+		{"C2: an entry or an edit follows the deletion", changes, "if hm.hub.recent.isDeleted(post) {", "if false {"},
+		{"C2: a deletion is told twice", changes, "if _, known := r.deleted[c.ref.Post]; known {", "if false {"},
+		{"C2: an edit that leaves the ring takes the deletion with it", changes, "if old.deleted {", "if true {"},
+		{"C2: the ring has only four changes", changes, "mostRecent = 4096", "mostRecent = 4"},
+		{"C3: a stream that joins lacks the changes since its opening", hub, "hm.retell(st.opened, st)", "_ = st.opened"},
+		{"C3: changes before the list are lost", keep, "hm.retell(hm.lacks, nil)", "_ = hm.lacks"},
+		{"C3: the ring forgets silently", changes, "return r.lost.Before(from)", "return true"},
+		{"C3: a look does not see that the ring has forgotten a deletion", changes, "if !hm.hub.recent.whole(began) {", "if false {"},
+		{"C4: edits are not seen", wakes, "wr.key); ok && wr.edited {", "wr.key); ok && false {"},
+		{"C4: an edit is sent to a home that does not show the post", "internal/feed/home/arrivals.go", "h.hydrate(ctx, viewer, refs, true)", "h.hydrate(ctx, viewer, refs, false)"},
+		{"C4: a failed look forgets its edited posts", agenda, "for _, ref := range refs {", "for _, ref := range refs[:0] {"},
+		{"C4: a failing table is read each second", agenda, "a.editFails++", ""},
+		{"C4: looks at edited posts have no gap", agenda, "a.editedAt = now.Add(editGap)", "a.editedAt = now"},
+		{"C4: edits wait without bound", agenda, "!waits && len(a.edited) >= mostEdited", "false && waits"},
+		{"C5: an author without deliveries is not heard", changes, "h.readers.of(c.by)", "h.readers.hinted(c.by)"},
+		{"C5: an author without deliveries still gives hints", tail, "h.readers.hinted(by)", "h.readers.of(by)"},
+		{"C6: other pages do not follow an unfollow", "internal/live/live.go", "if !heard {", "if false {"},
+		{"C6: a tail that was away is not told", tail, "if now.Sub(t.good) > tailMost {", "if false {"},
+		{"C6: a home without a list is never told", keep, "if !hm.hub.readers.whole(hm) {", "if false {"},
+		{"C6: a home whose list lacks an author is never told", readers, "hm.authors.partial = true", ""},
 		{"delayed messages are forgotten at a restart", topic, "t.nextDue = 0", ""},
 		{"delayed messages are forgotten after a read that failed", writer, "t.retryAt = uint64(b.now()", "t.nextDue = uint64(b.now()"},
 		{"a mark is written although its backfill has ended since the read", marks, "return table.All{table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}, ends}", "return map[bool]table.Cond{true: ends, false: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}}[false]"},

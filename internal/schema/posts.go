@@ -86,11 +86,17 @@ func (p Post) Ref(longest time.Duration) PostRef {
 	return ref
 }
 
+// PostOfKey returns the author and the id of a post's key.
+func PostOfKey(key table.Key) (author, post string, ok bool) {
+	author, ok = userOf(key.PK, "#post")
+	post, ok2 := PostOfSK(key.SK)
+	return author, post, ok && ok2
+}
+
 // ParsePost decodes a post.
 func ParsePost(it table.Item) (Post, error) {
-	author, ok := userOf(it.Key.PK, "#post")
-	post, ok2 := PostOfSK(it.Key.SK)
-	if !ok || !ok2 {
+	author, post, ok := PostOfKey(it.Key)
+	if !ok {
 		return Post{}, &ParseError{it.Key, "not a post"}
 	}
 	p := Post{ID: post, Author: author}

@@ -152,6 +152,9 @@ func (s *liveStorm) serve(p *Proc) {
 		Jitter: func() float64 { return 0 },
 		Frames: live.Frames{
 			Entry:     func(item feed.HomeItem) ([]byte, error) { return []byte("entry " + item.Post.ID + "\n"), nil },
+			Edited:    func(item feed.HomeItem) ([]byte, error) { return []byte("edited " + item.Post.ID + "\n"), nil },
+			Deleted:   func(post string) ([]byte, error) { return []byte("deleted " + post + "\n"), nil },
+			Stale:     []byte("stale\n"),
 			Position:  func(position string) []byte { return []byte("position " + position + "\n") },
 			Heartbeat: []byte("beat\n"),
 		},

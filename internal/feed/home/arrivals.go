@@ -279,22 +279,10 @@ func (v *Streamed) note(items []feed.HomeItem, known []string) {
 // or deleted. The entry of a post may be visible before the post itself. If old is true, arrived
 // checks the references again while it reads their posts.
 func (h *Homes) arrived(ctx context.Context, viewer string, refs []access.Ref, old bool) (items []feed.HomeItem, known []string, err error) {
-	shown := refs
-	reads := []func(context.Context) error{
-		func(ctx context.Context) (err error) {
-			items, err = h.items.Hydrate(ctx, &page.Budget{}, viewer, refs, nil)
-			return err
-		},
-	}
-	if old {
-		reads = append(reads, func(ctx context.Context) (err error) { shown, err = h.stillFollowed(ctx, viewer, refs); return err })
-	}
-	if err := h.access.All(ctx, reads...); err != nil {
+	items, shown, err := h.hydrate(ctx, viewer, refs, old)
+	if err != nil {
 		return nil, nil, err
 	}
-	items = slices.DeleteFunc(items, func(item feed.HomeItem) bool {
-		return !slices.ContainsFunc(shown, func(r access.Ref) bool { return r.Post == item.Post.ID })
-	})
 	known = postsOf(items)
 	var keys []table.Key
 	for _, r := range shown {
@@ -316,6 +304,31 @@ func (h *Homes) arrived(ctx context.Context, viewer string, refs []access.Ref, o
 		}
 	}
 	return items, known, nil
+}
+
+// hydrate returns the items of refs. If old is true, hydrate leaves out refs of authors whom the viewer
+// does not follow any more, or mutes. shown are the other refs.
+func (h *Homes) hydrate(ctx context.Context, viewer string, refs []access.Ref, old bool) (items []feed.HomeItem, shown []access.Ref, err error) {
+	shown = refs
+	reads := []func(context.Context) error{
+		func(ctx context.Context) (err error) {
+			items, err = h.items.Hydrate(ctx, &page.Budget{}, viewer, refs, nil)
+			return err
+		},
+	}
+	if old {
+		reads = append(reads, func(ctx context.Context) (err error) { shown, err = h.stillFollowed(ctx, viewer, refs); return err })
+	}
+	err = h.access.All(ctx, reads...)
+	return slices.DeleteFunc(items, func(item feed.HomeItem) bool {
+		return !slices.ContainsFunc(shown, func(r access.Ref) bool { return r.Post == item.Post.ID })
+	}), shown, err
+}
+
+// Edited returns the items of edited posts that viewer's home shows now.
+func (h *Homes) Edited(ctx context.Context, viewer string, refs []access.Ref) ([]feed.HomeItem, error) {
+	items, _, err := h.hydrate(ctx, viewer, refs, true)
+	return items, err
 }
 
 func postsOf(items []feed.HomeItem) []string {

@@ -1,0 +1,502 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
+	"fanfare/internal/live"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// pause lets time pass, and waits until all goroutines are idle.
+func pause(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// rare is a configuration without looks but those that a hint or a change causes.
+func rare(c *live.Config) { c.SlowLook, c.LikesEach = time.Hour, time.Hour }
+
+// serviceOf returns the service of a process that writes through store.
+func serviceOf(store table.Store) (*feed.Service, *home.Homes) {
+	way := access.New(access.Config{
+		Store: store, Publisher: silent{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour), Log: zap.NewNop(),
+	})
+	s := feed.New(feed.Config{Access: way})
+	return s, home.New(home.Config{Access: way, Items: s, Mutes: s})
+}
+
+func edit(t *testing.T, s *feed.Service, author, post, text string) {
+	t.Helper()
+	_, err := s.EditPost(t.Context(), author, post, feed.PostEdit{Text: &text})
+	require.NoError(t, err)
+}
+
+// published makes a post, and delivers the post to users.
+func (a *api) published(t *testing.T, author string, users ...string) string {
+	t.Helper()
+	post := a.post(t, author)
+	index(t, a.store, author, post)
+	a.deliver(t, author, post, users...)
+	return post
+}
+
+func TestADeletionReachesTheStreamsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory(), rare)
+		s, _ := serviceOf(a.store)
+		follow(t, a.store, "ann", "ben")
+		ann, stranger := a.client(t, "ann", ""), a.client(t, "user0", "")
+		pause(time.Second)
+		post := a.published(t, "ben", "ann")
+		old := a.post(t, "ben") // a page further down may show it
+		index(t, a.store, "ben", old)
+		pause(time.Second)
+		require.Equal(t, []string{post}, ann.posts)
+		a.used()
+		require.NoError(t, s.DeletePost(t.Context(), "ben", post))
+		require.NoError(t, s.DeletePost(t.Context(), "ben", old))
+		synctest.Wait()
+		assert.Equal(t, []string{post, old}, ann.deleted)
+		units, _ := a.used()
+		assert.Zero(t, units, "a deletion needs no look")
+		for range 6 { // without deliveries, the author's posts give no hints any more (H8)
+			post = a.post(t, "ben")
+			index(t, a.store, "ben", post)
+			pause(time.Minute)
+		}
+		require.NoError(t, s.DeletePost(t.Context(), "ben", post))
+		require.Error(t, s.DeletePost(t.Context(), "ben", post))
+		alive := a.published(t, "ben", "ann")
+		tomb := schema.PostRef{ID: alive, Author: "ben", Deleted: true}
+		_, err := a.store.Put(t.Context(), table.PutInput{Item: tomb.Item(), If: table.AttrAbsent{Name: schema.AttrAuthor}})
+		require.Error(t, err)
+		tomb.Unmade = true // somebody else guessed the id of a post
+		put(t, a.store, tomb.Item())
+		pause(time.Second)
+		assert.Equal(t, post, ann.deleted[len(ann.deleted)-1])
+		assert.Len(t, ann.deleted, 3)
+		assert.Empty(t, stranger.deleted)
+		assert.Zero(t, ann.stale)
+	})
+}
+
+func TestAnEditReachesOnlyHomesThatShowThePost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		raw := tabletest.NewMemory()
+		a := newAPI(t, raw, rare)
+		s, _ := serviceOf(a.store)
+		another, _ := serviceOf(raw)
+		for _, user := range []string{"ann", "user0", "user1"} {
+			require.NoError(t, another.Follow(t.Context(), user, "ben"))
+		}
+		ann, left, leftThere := a.client(t, "ann", ""), a.client(t, "user0", ""), a.client(t, "user1", "")
+		pause(time.Second)
+		post := a.published(t, "ben", "ann", "user0", "user1")
+		pause(time.Second)
+		began := time.Now()
+		edit(t, s, "ben", post, "second")
+		pause(100 * time.Millisecond)
+		for _, c := range []*client{ann, left, leftThere} {
+			assert.Equal(t, []string{post + " second"}, c.edited, "after %s", time.Since(began))
+		}
+		require.NoError(t, s.Unfollow(t.Context(), "user0", "ben"))
+		require.NoError(t, another.Unfollow(t.Context(), "user1", "ben")) // the author stays in the list of this process
+		edit(t, s, "ben", post, "third")
+		pause(2 * time.Second)
+		assert.Equal(t, []string{post + " second", post + " third"}, ann.edited)
+		assert.Len(t, left.edited, 1)
+		assert.Equal(t, 1, left.stale, "other pages follow an unfollow")
+		assert.Len(t, leftThere.edited, 1)
+		assert.Zero(t, ann.stale)
+	})
+}
+
+// The page of each client is the home at the end, whatever happens between the looks: no deleted post
+// stays, and each post has its last text.
+func TestAPageFollowsTheHome(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) { pageFollows(t, seed) })
+	}
+}
+
+// readPage reads the client's page, as a client does once its stream is open, and applies the events since
+// the opening.
+func (c *client) readPage(t *testing.T, homes *home.Homes) {
+	t.Helper()
+	list, err := homes.Home(t.Context(), "ann", home.Query{}, page.Request{Limit: 100})
+	require.NoError(t, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shown := map[string]string{}
+	for _, item := range list.Items {
+		shown[item.Post.ID] = item.Post.Text
+	}
+	for post, text := range c.page {
+		shown[post] = text
+	}
+	for _, post := range c.deleted {
+		delete(shown, post)
+	}
+	c.page = shown
+}
+
+func pageFollows(t *testing.T, seed uint64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	a := newAPI(t, tabletest.NewMemory(), rare)
+	s, homes := serviceOf(a.store)
+	follow(t, a.store, "ann", "ben")
+	truth := map[string]string{}
+	var posts []string
+	var clients []*client
+	open := func(last string) {
+		c, err := a.connect(t, live.Caller{User: "ann"}, last)
+		if err != nil {
+			return
+		}
+		c.readPage(t, homes)
+		clients = append(clients, c)
+	}
+	a.mu.Lock()
+	a.latency = time.Duration(rng.IntN(300)) * time.Millisecond
+	a.mu.Unlock()
+	for range 60 {
+		if rng.IntN(4) == 0 && len(clients) > 0 {
+			a.mu.Lock()
+			a.breaks = rng.IntN(3)
+			a.mu.Unlock()
+		}
+		pause(time.Duration(rng.IntN(400)) * time.Millisecond)
+		switch n := rng.IntN(10); {
+		case n < 3:
+			post := a.published(t, "ben", "ann")
+			posts, truth[post] = append(posts, post), "x"
+		case n < 5 && len(posts) > 0:
+			i := rng.IntN(len(posts))
+			require.NoError(t, s.DeletePost(t.Context(), "ben", posts[i]))
+			delete(truth, posts[i])
+			posts = slices.Delete(posts, i, i+1)
+		case n < 7 && len(posts) > 0:
+			post := posts[rng.IntN(len(posts))]
+			truth[post] = fmt.Sprint(rng.IntN(1000))
+			edit(t, s, "ben", post, truth[post])
+		case n < 8 && len(clients) > 0:
+			i := rng.IntN(len(clients))
+			last := clients[i].last
+			if len(clients[i].done) == 0 {
+				_, last = clients[i].leave()
+			}
+			clients = slices.Delete(clients, i, i+1)
+			open(last)
+		case len(clients) < 3:
+			open("")
+		}
+	}
+	pause(20 * time.Second)
+	for _, c := range clients {
+		if len(c.done) == 0 { // otherwise the client connects and reads its page again
+			require.Equal(t, truth, c.page, "seed %d", seed)
+		}
+	}
+}
+
+// A deletion costs no units, an edit as many as a post, and ten edits in a second as many as two.
+func TestWhatChangesCost(t *testing.T) {
+	t.Parallel()
+	const readers = 100
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { c.Streams = 1000 })
+		s, _ := serviceOf(a.store)
+		var users []string
+		for i := range readers {
+			users = append(users, fmt.Sprintf("reader%d", i))
+			follow(t, a.store, users[i], "ben")
+		}
+		a.profile(t, users...)
+		var clients []*client
+		for _, user := range users {
+			clients = append(clients, a.client(t, user, ""))
+		}
+		pause(time.Minute)
+		post := a.published(t, "ben", users...)
+		pause(time.Minute)
+		a.used()
+		measure := func(of func()) float64 {
+			a.used()
+			of()
+			pause(3 * time.Second)
+			units, _ := a.used()
+			return units / readers
+		}
+		posted := measure(func() { a.published(t, "ben", users...) })
+		once := measure(func() { edit(t, s, "ben", post, "y") })
+		assert.LessOrEqual(t, once, posted)
+		tenTimes := measure(func() {
+			for i := range 10 {
+				edit(t, s, "ben", post, fmt.Sprint(i))
+				pause(100 * time.Millisecond)
+			}
+		})
+		assert.InDelta(t, 2*once, tenTimes, 0.1)
+		var more []string
+		for range 50 {
+			more = append(more, a.published(t, "ben", users...))
+		}
+		pause(2 * time.Minute)
+		assert.Zero(t, measure(func() {
+			for _, p := range append(more, post) {
+				require.NoError(t, s.DeletePost(t.Context(), "ben", p))
+			}
+		}))
+		for _, c := range clients {
+			require.Len(t, c.deleted, 51)
+			require.Len(t, c.edited, len(clients[0].edited))
+			require.Zero(t, c.stale)
+		}
+	})
+}
+
+// Edits of more posts than may wait for a look make the clients read their pages again.
+func TestTooManyEditsMakeAPageStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory(), rare)
+		follow(t, a.store, "ann", "ben")
+		c := a.client(t, "ann", "")
+		pause(time.Second)
+		for i := range 64 {
+			a.Edited("ben", fmt.Sprintf("%026d", i))
+		}
+		pause(time.Millisecond)
+		assert.Zero(t, c.stale)
+		a.Edited("ben", fmt.Sprintf("%026d", 0))
+		pause(time.Millisecond)
+		assert.Zero(t, c.stale, "the post waits already")
+		a.Edited("ben", fmt.Sprintf("%026d", 64))
+		pause(time.Second)
+		assert.Equal(t, 1, c.stale)
+	})
+}
+
+// A look at edited posts that fails is repeated, less and less often.
+func TestAFailedLookAtEditedPostsIsRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		looks := &duringLook{}
+		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { looks.Homes = c.Homes; c.Homes = looks })
+		s, _ := serviceOf(a.store)
+		follow(t, a.store, "ann", "ben")
+		c := a.client(t, "ann", "")
+		pause(time.Second)
+		post := a.published(t, "ben", "ann")
+		pause(20 * time.Second)
+		a.failReads(true)
+		edit(t, s, "ben", post, "y")
+		pause(2 * time.Minute)
+		assert.InDelta(t, 8, looks.edits, 1)
+		assert.Empty(t, c.edited)
+		a.failReads(false)
+		pause(31 * time.Second)
+		assert.Equal(t, []string{post + " y"}, c.edited)
+	})
+}
+
+// lateList is a home whose list of authors takes a second.
+type lateList struct{ live.Homes }
+
+func (h lateList) Heard(ctx context.Context, viewer string, most int) ([]string, bool, error) {
+	<-time.After(time.Second)
+	return h.Homes.Heard(ctx, viewer, most)
+}
+
+func TestAChangeBeforeTheListIsToldAfterTheList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { c.Homes = lateList{c.Homes} })
+		s, _ := serviceOf(a.store)
+		follow(t, a.store, "ann", "ben")
+		post, other := a.published(t, "ben", "ann"), a.published(t, "ben", "ann")
+		c := a.client(t, "ann", "")
+		require.NoError(t, s.DeletePost(t.Context(), "ben", post))
+		edit(t, s, "ben", other, "y")
+		pause(3 * time.Second)
+		assert.Equal(t, []string{post}, c.deleted)
+		assert.Equal(t, []string{other + " y"}, c.edited)
+		for i := range live.MostRecent + 1 { // the list is read again after 30 minutes
+			a.Deleted("stranger", fmt.Sprintf("%026d", i))
+		}
+		assert.Zero(t, c.stale)
+		pause(31 * time.Minute)
+		assert.Equal(t, 1, c.stale, "the ring has forgotten some changes")
+	})
+}
+
+// duringLook calls during once, in the middle of a look that has read its posts.
+type duringLook struct {
+	live.Homes
+	during func()
+	// edits is the number of looks at edited posts.
+	edits int
+}
+
+func (d *duringLook) Arrivals(ctx context.Context, viewer string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error] {
+	return func(yield func([]feed.HomeItem, error) bool) {
+		for items, err := range d.Homes.Arrivals(ctx, viewer, seen) {
+			if during := d.during; during != nil && len(items) > 0 {
+				d.during = nil
+				during()
+			}
+			if !yield(items, err) {
+				return
+			}
+		}
+	}
+}
+
+func (d *duringLook) Edited(ctx context.Context, viewer string, refs []access.Ref) ([]feed.HomeItem, error) {
+	d.edits++
+	items, err := d.Homes.Edited(ctx, viewer, refs)
+	if during := d.during; during != nil {
+		d.during = nil
+		during()
+	}
+	return items, err
+}
+
+// A post that is deleted while a look shows it does not come after its deletion. If the ring has forgotten
+// the deletion, the page has to be read again.
+func TestNoEventOfAPostFollowsItsDeletion(t *testing.T) {
+	t.Parallel()
+	for _, forgets := range []bool{false, true} {
+		for _, edits := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				looks := &duringLook{}
+				a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { looks.Homes = c.Homes; c.Homes = looks })
+				s, _ := serviceOf(a.store)
+				follow(t, a.store, "ann", "ben")
+				c := a.client(t, "ann", "")
+				pause(time.Second)
+				var post string
+				during := func() {
+					require.NoError(t, s.DeletePost(t.Context(), "ben", post))
+					for i := range live.MostRecent {
+						if forgets {
+							a.Deleted("stranger", fmt.Sprintf("%026d", i))
+						}
+					}
+				}
+				if !edits {
+					looks.during = during
+				}
+				post = a.published(t, "ben", "ann")
+				pause(time.Second)
+				if edits {
+					looks.during = during
+					edit(t, s, "ben", post, "y")
+					pause(time.Second)
+				}
+				assert.Equal(t, []string{post}, c.deleted)
+				if assert.Equal(t, forgets, c.stale > 0); !forgets {
+					assert.Len(t, c.posts, boolean(edits))
+					assert.Empty(t, c.edited)
+				}
+			})
+		}
+	}
+}
+
+// A home without a list hears of no change, so its page is read again every ten minutes.
+func TestAPageWithoutAListIsReadAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, _, c := rules(t, func(c *live.Config) { c.Edges = 1 })
+		b := a.client(t, "ben", "") // its list has only ben
+		pause(time.Hour)
+		assert.Equal(t, 6, c.stale)
+		assert.Zero(t, b.stale)
+		own := new(live.Wakes)
+		own.Wake(a.Hub)
+		put(t, own.Store(a.store), schema.FollowingItem("ben", "ann", time.Now(), "")) // does not fit any more
+		pause(11 * time.Minute)
+		assert.Equal(t, 1, b.stale)
+	})
+}
+
+// After a minute without the tail, changes of other processes may be lost.
+func TestATailThatWasAwayMakesPagesStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, p, c := rules(t)
+		for _, away := range []time.Duration{50 * time.Second, 70 * time.Second} {
+			p.fail(true)
+			pause(away)
+			p.fail(false)
+			pause(2 * time.Second)
+			assert.Equal(t, boolean(away > time.Minute), c.stale, away)
+		}
+	})
+}
+
+// unreadable is a frame that cannot be encoded.
+func unreadable(string) ([]byte, error) { return nil, errors.New("no frame") }
+
+func TestADeletionWithoutAFrameMakesThePageStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { c.Frames.Deleted = unreadable })
+		c := a.client(t, "ann", "")
+		pause(time.Second)
+		a.Deleted("ann", "p")
+		synctest.Wait()
+		assert.Equal(t, 1, c.stale)
+	})
+}
+
+// Writers, streams that open and looks meet at the same time.
+func TestChangesBesideOpenings(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, tabletest.NewMemory())
+	follow(t, a.store, "ann", "ben")
+	s, _ := serviceOf(a.store)
+	var posts []string
+	for range 20 {
+		posts = append(posts, a.published(t, "ben", "ann"))
+	}
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			c := a.client(t, "ann", "")
+			for _, post := range posts[5*i : 5*i+5] {
+				edit(t, s, "ben", post, "y")
+				assert.NoError(t, s.DeletePost(t.Context(), "ben", post))
+			}
+			c.cancel()
+			<-c.done
+		})
+	}
+	all.Wait()
+}
