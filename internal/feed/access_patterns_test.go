@@ -231,7 +231,7 @@ func readPatterns() []accessPattern {
 			_, err = s.LikeChanges(ctx, seen)
 			return err
 		}},
-		{"tick of the tail of live homes, no new post", "GSI1 `made#T#n`, each shard", func(ctx context.Context, s *sample) error {
+		{"tick of the tail of live homes, no new post", "GSI1 `made#T#n`, each shard, and `changed#T`", func(ctx context.Context, s *sample) error {
 			_, err := s.PostsMade(ctx, s.cold().clock.now())
 			return err
 		}},
@@ -312,7 +312,7 @@ func writePatterns() []accessPattern {
 			_, err := s.CreatePost(ctx, "viewer", feed.PostInput{Content: feed.Content{Text: strings.Repeat("x", sampleText)}, IdempotencyKey: "key"})
 			return err
 		}},
-		{"edit", "the post", func(ctx context.Context, s *sample) error {
+		{"edit", "the post, and the log of changes `changed#T`", func(ctx context.Context, s *sample) error {
 			text := strings.Repeat("y", sampleText)
 			_, err := s.EditPost(ctx, s.post.AuthorID, s.post.ID, feed.PostEdit{Text: &text})
 			return err
@@ -326,7 +326,7 @@ func writePatterns() []accessPattern {
 		}},
 		{"like or unlike", "the event only", func(ctx context.Context, s *sample) error { return s.Like(ctx, "viewer", s.post.ID) }},
 		{"like or unlike again", "the event only: it is known for two seconds that the author has no blocks", func(ctx context.Context, s *sample) error { return s.Like(ctx, "viewer", s.post.ID) }},
-		{"delete a post", "post, post by id (leaves GSI1), count", func(ctx context.Context, s *sample) error {
+		{"delete a post", "post, post by id (leaves GSI1), count, and the log of changes `changed#T`", func(ctx context.Context, s *sample) error {
 			return s.DeletePost(ctx, s.post.AuthorID, s.post.ID)
 		}},
 		{"delete a post that the table does not have", "post by id, as a tombstone", func(ctx context.Context, s *sample) error {
@@ -368,7 +368,7 @@ func writePatterns() []accessPattern {
 		}},
 		{"follow again after a removal", "two edges, and a look for a block", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", s.authors[0]) }},
 		markPattern(),
-		{"take a post down", "post, post by id (leaves GSI1), count", func(ctx context.Context, s *sample) error {
+		{"take a post down", "post, post by id (leaves GSI1), count, and the log of changes `changed#T`", func(ctx context.Context, s *sample) error {
 			_, err := s.TakeDown(ctx, "moderation", s.ids[3], strings.Repeat("x", 100))
 			return err
 		}},

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 )
@@ -70,4 +71,62 @@ func TestLikeCountsOfDeletedPostsAreReadOnce(t *testing.T) {
 			assert.Empty(t, changes)
 		}))
 	}
+}
+
+// Processes with live homes read each deletion, take-down and edit in the log of changes, also across the
+// end of a bucket of time. A process that is alone writes no log.
+func TestChangesOfPostsAreInALog(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "ben")
+	var posts []string
+	for range 4 {
+		posts = append(posts, w.post("ann", "x").ID)
+	}
+	start := w.clock.now()
+	text := "y"
+	want := []schema.Change{
+		{Post: posts[0], Author: "ann"}, {Post: posts[0], Author: "ann", Deleted: true}, {Post: posts[1], Author: "ann", Deleted: true}, {Post: posts[2], Author: "ann"},
+	}
+	for i, change := range []func() error{
+		func() error {
+			_, err := w.EditPost(t.Context(), "ann", posts[0], feed.PostEdit{Text: &text})
+			return err
+		},
+		func() error { return w.DeletePost(t.Context(), "ann", posts[0]) },
+		func() error { _, err := w.TakeDown(t.Context(), "moderation", posts[1], "spam"); return err },
+		func() error {
+			_, err := w.EditPost(t.Context(), "ann", posts[2], feed.PostEdit{Text: &text})
+			return err
+		},
+	} {
+		w.clock.add(5 * time.Hour)
+		require.NoError(t, change())
+		made, err := w.PostsMade(t.Context(), w.clock.now().Add(-time.Minute))
+		require.NoError(t, err)
+		require.Len(t, made.Changes, 1, i)
+		assert.Equal(t, w.clock.now().UnixMilli(), access.TimeOf(made.Changes[0].Event).UnixMilli())
+		made.Changes[0].Event = ""
+		assert.Equal(t, want[i], made.Changes[0])
+	}
+	w.clock.add(time.Minute)
+	require.Error(t, w.DeletePost(t.Context(), "ann", posts[1]), "it is gone")
+	require.Error(t, w.DeletePost(t.Context(), "ben", posts[2]))
+	_, err := w.EditPost(t.Context(), "ann", posts[1], feed.PostEdit{Text: &text})
+	require.Error(t, err)
+	made, err := w.PostsMade(t.Context(), w.clock.now())
+	require.NoError(t, err)
+	assert.Empty(t, made.Changes, "of calls that changed nothing")
+	made, err = w.PostsMade(t.Context(), start)
+	require.NoError(t, err)
+	assert.Len(t, made.Changes, 1, "the log keeps an hour")
+
+	alone := newWorld(t, func(c *config) { c.Local = true })
+	alone.users("ann")
+	post := alone.post("ann", "x").ID
+	_, err = alone.EditPost(t.Context(), "ann", post, feed.PostEdit{Text: &text})
+	require.NoError(t, err)
+	require.NoError(t, alone.DeletePost(t.Context(), "ann", post))
+	made, err = alone.PostsMade(t.Context(), start.Add(-time.Hour))
+	require.NoError(t, err)
+	assert.Empty(t, made.Changes)
 }

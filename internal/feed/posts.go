@@ -91,7 +91,8 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	if _, failed := errors.AsType[*table.ConditionError](err); failed {
 		return Post{}, fault.NotFoundf("post %s was deleted", post)
 	}
-	if err != nil {
+	noted := s.noteEdit(ctx, user, post) // a failed update may have happened
+	if err = cmp.Or(err, noted); err != nil {
 		return Post{}, fault.Wrap("table", err)
 	}
 	p, err := schema.ParsePost(*res.Item)
@@ -245,7 +246,11 @@ func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 // are the ids that the post mentioned.
 func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, mentions []string, ops ...table.TransactOp) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
-	err := s.access.Transact(ctx, append(ops, table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}})...)
+	ops, err := s.noted(ops, tombstone)
+	if err != nil {
+		return fault.Wrap("id", err)
+	}
+	err = s.access.Transact(ctx, append(ops, table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}})...)
 	if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {
 		access.Cause(ctx, costOfPurge(len(mentions)))
 		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: mentions})

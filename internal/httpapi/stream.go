@@ -148,7 +148,7 @@ func (a *API) registerStream() {
 			"Lines with an id and without data give the place of the stream after all events before them. " +
 			"A client that sends this id as Last-Event-ID gets each later event, and none twice; one that sends the id of a post gets newer posts only. Clients that follow the standard send the last id by themselves.",
 		Content: map[string]*huma.MediaType{"text/event-stream": {
-			Schema:  &huma.Schema{Description: "One event.", OneOf: []*huma.Schema{
+			Schema: &huma.Schema{Description: "One event.", OneOf: []*huma.Schema{
 				eventSchema("entry", entry), eventSchema("edited", entry), eventSchema("deleted", deleted), eventSchema("stale", nothing),
 				eventSchema("likes", likes), eventSchema("notifications", unread),
 			}},

@@ -25,13 +25,14 @@ const (
 	tailMost = time.Minute
 )
 
-// Posts returns the new posts of all authors, and the newest removals of users.
+// Posts returns the new posts of all authors, the newest removals of users, and the newest changes of
+// posts.
 type Posts interface {
 	PostsMade(ctx context.Context, low time.Time) (home.Made, error)
 }
 
 // tail reads the new posts while streams exist, and sends hints to the homes that may show these
-// posts. tail makes the streams of removed users check their profile. tail makes no event. If the tail
+// posts. tail makes the streams of removed users check their profile, and reports deletions and edits. If the tail
 // fails, homes have only their slow looks, because a table that is short of capacity must not get more
 // reads.
 type tail struct {
@@ -39,7 +40,7 @@ type tail struct {
 	// good is the time of the last successful tick.
 	good  time.Time
 	ticks int
-	// known has the hinted posts and the events of removals, with the times until which known keeps them.
+	// known has the hinted posts and the events of removals and changes, with the times until which known keeps them.
 	known map[string]time.Time
 }
 
@@ -87,7 +88,17 @@ func (t *tail) tick(ctx context.Context) error {
 			t.hub.Removed(removal.User)
 		}
 	}
-	if now.Sub(t.good) > tailMost { // older changes were not read
+	for _, change := range made.Changes {
+		if !t.learns(change.Event, access.TimeOf(change.Event)) {
+			continue
+		}
+		if change.Deleted {
+			t.hub.Deleted(change.Author, change.Post)
+		} else {
+			t.hub.Edited(change.Author, change.Post)
+		}
+	}
+	if made.More || now.Sub(t.good) > tailMost { // some changes were not read
 		t.hub.stale()
 	}
 	if t.good = now; t.ticks%longEach == 0 {

@@ -28,6 +28,7 @@ func planted() []bug {
 		changes, hub, keep      = "internal/live/changes.go", "internal/live/home.go", "internal/live/keep.go"
 		wakes, readers, tail    = "internal/live/wakes.go", "internal/live/readers.go", "internal/live/tail.go"
 		imports, exports        = "internal/ops/transfer/import.go", "internal/ops/transfer/export.go"
+		posts                   = "internal/feed/posts.go"
 		imported                = "internal/ops/transfer/verify.go"
 		markers, bookmarks      = "internal/feed/markers.go", "internal/feed/bookmarks.go"
 		jwk, letters, operation = "internal/auth/jwk.go", "internal/admin/deadletters.go", "internal/admin/op.go"
@@ -74,7 +75,12 @@ func planted() []bug {
 		{"C5: an author without deliveries is not heard", changes, "h.readers.of(c.by)", "h.readers.hinted(c.by)"},
 		{"C5: an author without deliveries still gives hints", tail, "h.readers.hinted(by)", "h.readers.of(by)"},
 		{"C6: other pages do not follow an unfollow", "internal/live/live.go", "if !heard {", "if false {"},
-		{"C6: a tail that was away is not told", tail, "if now.Sub(t.good) > tailMost {", "if false {"},
+		{"C6: a tail that was away is not told", tail, "if made.More || now.Sub(t.good) > tailMost {", "if made.More {"},
+		{"C6: a tail that reads only some changes is not told", tail, "if made.More || now.Sub", "if now.Sub"},
+		{"C1: the tail tells a change at each tick", tail, "if !t.learns(change.Event, access.TimeOf(change.Event)) {", "if false {"},
+		{"C1: a deletion is not in the log of changes", posts, "ops, err := s.noted(ops, tombstone)", "_, err := s.noted(ops, tombstone)"},
+		{"C4: an edit is not in the log of changes", posts, "s.noteEdit(ctx, user, post)", "error(nil)"},
+		{"C1: a process that is alone writes a log of changes", "internal/feed/changes.go", "if s.access.Local {\n\t\treturn ops, nil", "if false {\n\t\treturn ops, nil"},
 		{"C6: a home without a list is never told", keep, "if !hm.hub.readers.whole(hm) {", "if false {"},
 		{"C6: a home whose list lacks an author is never told", readers, "hm.authors.partial = true", ""},
 		{"delayed messages are forgotten at a restart", topic, "t.nextDue = 0", ""},

@@ -17,7 +17,7 @@ const (
 	AttrFollowing  = "following" // counts: the number of users that the user follows
 	AttrLastDel    = "last"      // counts: the user's newest deleted post
 	AttrN          = "n"         // a share of the follower count
-	AttrDeleted    = "del"       // post by id: 1
+	AttrDeleted    = "del"       // post by id, change of a deletion: 1
 	AttrPurged     = "purged"    // tombstone: 1 once the purge has removed all that belonged to the post
 	AttrUnmade     = "um"        // tombstone: 1 if the author deleted the id before a post was made
 	AttrWhy        = "why"       // tombstone of a take-down: the reason
@@ -38,7 +38,7 @@ const (
 	AttrComments   = "cc"        // post: the number of comments; absent for 0
 	AttrSince      = "since"     // edge, mute, block: the time of creation
 	AttrBlockedBy  = "by"        // block: the time since which the other user blocks this user
-	AttrAuthor     = "a"         // post by id, plan: the author
+	AttrAuthor     = "a"         // post by id, plan, change: the author
 	AttrLikeShards = "ls"        // post, post by id, timeline entry; absent is 1
 	AttrKind       = "kind"      // mark
 	AttrUntil      = "until"     // mark; presence, edge under the author: the last day whose posts are pushed
@@ -65,7 +65,7 @@ const (
 	AttrEvent      = "e"         // removal, and a profile after a removal: the newest event that requested the removal
 	AttrAfter      = "after"     // profile: an id above all of the user's former lives
 	AttrEdgeV      = "v"         // following edge of an import: the time of the version, in place of "since"
-	AttrKeyPost    = "post"      // idempotency key, bookmark: the post
+	AttrKeyPost    = "post"      // idempotency key, bookmark, change: the post
 	AttrFixed      = "fix"       // counts, follower and like count: the last repair
 	AttrEnd        = "end"       // chunk: the lowest follower after the chunk
 	AttrDone       = "done"      // chunk: the time at which the chunk was done

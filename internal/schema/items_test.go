@@ -61,6 +61,8 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, muter, schema.ParseMute)
 		marker := schema.Marker{User: u, Name: v, Position: p, At: born}
 		comesBack(t, marker, marker.Item(), schema.ParseMarker)
+		change := schema.Change{Event: q, Post: p, Author: u, Deleted: yes}
+		comesBack(t, change, change.Item(born), schema.ParseChange)
 		bookmark := schema.Bookmark{User: u, Post: p, V: q}
 		listed, byPost := bookmark.Items()
 		comesBack(t, bookmark, listed, schema.ParseBookmark)

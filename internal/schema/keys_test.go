@@ -155,7 +155,7 @@ func TestAPartitionNamesItsCollection(t *testing.T) {
 	for pk, want := range map[string]string{
 		schema.UserPK("ann"): "user", schema.FollowersPK("ann"): "follower", schema.TimelinePK("ann"): "timeline", schema.UserLikesPK("ann"): "like",
 		schema.PostByIDKey("1").PK: "post", schema.LikesPK("1", 2, 3): "likelist", schema.LikeCountKey("1").PK: "likecount", schema.DeliveryPK("1"): "delivery",
-		schema.PostsMadePK("07", 3): "made", schema.LikeEndKey("inc").PK: "inc", "": "",
+		schema.PostsMadePK("07", 3): "made", schema.LikeEndKey("inc").PK: "inc", schema.ChangesPK("07"): "changed", "": "",
 	} {
 		assert.Equal(t, want, schema.Collection(pk), pk)
 	}

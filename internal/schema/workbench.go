@@ -39,6 +39,7 @@ func facets() []facet {
 			Profile{User: bob, Name: "Bob", CreatedAt: at, After: action, Former: Removal{Event: post, At: at}}.Item(),
 		}},
 		{"Note of a removal", ForgottenKey("USER"), []table.Item{Removal{User: "dave", Event: action, At: later}.NewItem(action)}},
+		{"Change in the log of changes", Change{Event: "EVENT"}.Item(at).Key, []table.Item{Change{Event: action, Post: post, Author: alice, Deleted: true}.Item(at)}},
 		{"Counts", CountsKey("USER"), []table.Item{
 			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0), str(AttrLastDel, action), num(HourOf(at).AttrUnits(), 12), num(HourOf(at).AttrMade(), 1)}},
 			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1), num(AttrUptoDay, 20301)}},

@@ -6,6 +6,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -19,9 +20,11 @@ type MadeRange struct {
 }
 
 // MadePage is a page of the index of posts by time. The index also contains the notes of removals.
+// Changes are of the log of changes, which the index does not contain.
 type MadePage struct {
 	Posts    []schema.PostRef
 	Removals []schema.Removal
+	Changes  []schema.Change
 	More     bool
 }
 
@@ -55,6 +58,15 @@ func (a *Access) Made(ctx context.Context, of MadeRange, limit int) (made MadePa
 		}
 	}
 	return made, nil
+}
+
+// Changes reads the log of changes in one bucket of time from an event id on, up to the number most.
+func (a *Access) Changes(ctx context.Context, bucket, low string, most int) (page.Stretch[schema.Change], error) {
+	q := table.Query{PK: schema.ChangesPK(bucket), Low: schema.ChangeSK(low)}
+	return page.Collect(ctx, a.Store, q, most, page.Refill{}, page.Each(func(it table.Item) (schema.Change, bool, error) {
+		c, err := schema.ParseChange(it)
+		return c, true, err
+	}))
 }
 
 // EndOf returns the last id of a bucket of time.

@@ -21,16 +21,22 @@ import (
 // madeAtOnce is the number of posts of a shard that one PostsMade reads at most (I11).
 const madeAtOnce = 5000
 
-// Made is a page of the index of posts by time: new posts and removals.
+// changesAtOnce is the number of changes of a bucket of time that one PostsMade reads at most (I11).
+const changesAtOnce = 5000
+
+// Made is what the table has of a span of time: new posts, removals, and changes of posts. More reports
+// that there are further changes.
 type Made = access.MadePage
 
 // PostsMade returns the posts by all authors that were made at or after low, and the removals of
 // users, from the index of posts by time. PostsMade includes posts by clocks that are up to
-// messages.MaxAhead ahead.
+// messages.MaxAhead ahead. The changes of posts come from the log of changes.
 func (h *Homes) PostsMade(ctx context.Context, low time.Time) (all Made, err error) {
 	first, last := id.Floor(low), schema.BucketOf(id.Floor(h.access.Now().Add(messages.MaxAhead)))
 	var ranges []access.MadeRange
+	var buckets []string
 	for bucket := schema.BucketOf(first); bucket <= last; {
+		buckets = append(buckets, bucket)
 		for shard := range schema.PostShards {
 			ranges = append(ranges, access.MadeRange{Bucket: bucket, Shard: shard, Low: first})
 		}
@@ -40,16 +46,25 @@ func (h *Homes) PostsMade(ctx context.Context, low time.Time) (all Made, err err
 		}
 		bucket = next
 	}
-	parts := make([]Made, len(ranges))
-	reads := make([]func(context.Context) error, len(ranges))
+	parts, changes := make([]Made, len(ranges)), make([]page.Stretch[schema.Change], len(buckets))
+	var reads []func(context.Context) error
 	for i, of := range ranges {
-		reads[i] = func(ctx context.Context) (err error) { parts[i], err = h.madeIn(ctx, of); return err }
+		reads = append(reads, func(ctx context.Context) (err error) { parts[i], err = h.madeIn(ctx, of); return err })
+	}
+	for i, bucket := range buckets {
+		reads = append(reads, func(ctx context.Context) (err error) {
+			changes[i], err = h.access.Changes(ctx, bucket, first, changesAtOnce)
+			return err
+		})
 	}
 	if err := h.access.All(ctx, reads...); err != nil {
 		return Made{}, err
 	}
 	for _, part := range parts {
 		all.Posts, all.Removals = append(all.Posts, part.Posts...), append(all.Removals, part.Removals...)
+	}
+	for _, log := range changes {
+		all.Changes, all.More = append(all.Changes, log.Items...), all.More || log.More
 	}
 	return all, nil
 }

@@ -98,7 +98,7 @@ func TestLiveHomesHaveARowEach(t *testing.T) {
 // the posts in a second.
 func TestATailReadsWhatTheDesignMeasured(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ posts, want float64 }{{0, 4.0}, {116, 12.8}, {347, 33}, {1157, 103}} {
+	for _, tt := range []struct{ posts, want float64 }{{0, 4.5}, {116, 13.3}, {347, 33.5}, {1157, 103.5}} {
 		l := DefaultLoad()
 		l.Users, l.PostsPerDay = tt.posts*secondsADay, 1
 		assert.InEpsilonf(t, tt.want, tailRow(l, 1).Reads/secondsADay, 0.05, "%v posts a second", tt.posts)

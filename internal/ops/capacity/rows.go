@@ -210,11 +210,12 @@ func streamRows(l Load) []Row {
 	}
 }
 
-// tailRow returns the row of reads of the index of posts by time. Each process with streams reads
-// the newest seconds of all shards with eventual consistency. Each tenth read covers more seconds.
+// tailRow returns the row of reads of the index of posts by time, and of the log of changes. Each process
+// with streams reads the newest seconds of all shards with eventual consistency. Each tenth read covers
+// more seconds.
 func tailRow(l Load, processes float64) Row {
 	posts := l.Users * l.PostsPerDay / secondsADay
-	return Row{Name: "streams: tails", Count: processes, Reads: processes * postsShards * tailOfShard(posts) * secondsADay}
+	return Row{Name: "streams: tails", Count: processes, Reads: processes * (postsShards*tailOfShard(posts) + tailChangesRCU) * secondsADay}
 }
 
 // tailOfShard returns the units of a second with which the tail of a process reads one shard, at a number of posts a second.

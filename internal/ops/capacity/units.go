@@ -7,7 +7,7 @@ package capacity
 const (
 	postWCU, postRCU         = 9, 2  // the transaction of a post, its place in the index, and the API's reads
 	keyWCU                   = 1     // the record of an Idempotency-Key
-	deleteWCU, deleteRCU     = 7, 2  // the deletion of a post
+	deleteWCU, deleteRCU     = 9, 2  // the deletion of a post
 	followWCU, followRCU     = 12, 6 // not the first follow of a reader; one read is a page of the author's posts
 	unfollowWCU, unfollowRCU = 10, 5
 	backfillWCU, backfillRCU = 1, 2   // a worker's part of a follow, without the entries and the author's posts
@@ -77,6 +77,7 @@ const (
 	streamLikesRCU  = 0.21  // an idle stream in a second, with like counts each minute
 	openingRCU      = 39    // the opening of a stream
 	lookRCU         = 5     // a look that finds a post
+	tailChangesRCU  = 0.5   // the log of changes in a second
 	tailBytes       = 128   // a post in the index by time
 	tailSeconds     = 3     // the newest seconds of all shards that a tail reads each second, eventually
 	tailFarSeconds  = 30    // the seconds of posts that each tenth read covers
