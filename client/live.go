@@ -18,12 +18,13 @@ const (
 	mostLate = 10 * time.Second
 )
 
-// Live iterates over the posts that come into the caller's home, over like counts of the home's newest
-// posts, and over numbers of unread notifications, until ctx or the loop ends. last is a post or a Place
-// after which the iteration begins; "" means now.
+// Live iterates over the posts that come into the caller's home, over deletions and edits of the home's
+// posts, over like counts of the newest posts, and over numbers of unread notifications, until ctx or the
+// loop ends. last is a post or a Place after which the iteration begins; "" means now.
 //
 // When a connection breaks, Live opens a new connection that continues at the same place, so the loop
-// gets each post once. If the service cannot be reached in the attempts of WithAttempts, or in the time
+// gets each post once. Deletions and edits during the break are not repeated: a caller that shows posts
+// reads them again at each Update with Open or Stale. If the service cannot be reached in the attempts of WithAttempts, or in the time
 // of WithFailover, or refuses the stream, the error is yielded once and ends the loop. The HTTP client of
 // the caller must not limit the time of a request.
 func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error] {
@@ -106,6 +107,9 @@ func (c *Client) receive(ctx context.Context, at uint32, s *live, yield func(Upd
 	}
 	s.opened = time.Now()
 	s.behind = s.opened
+	if !yield(Update{Open: true, Place: s.call.last}, nil) {
+		return false, nil
+	}
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
 	err = blocks(resp.Body, func() { s.heard = true; quiet.Reset(silence) }, func(b block) error {
@@ -138,6 +142,14 @@ func (s *live) update(b block) (u Update, ok bool, err error) {
 	case name == "entry":
 		u.Entry = new(HomeItem)
 		err = json.Unmarshal([]byte(data), u.Entry)
+	case name == "edited":
+		u.Edited = new(HomeItem)
+		err = json.Unmarshal([]byte(data), u.Edited)
+	case name == "deleted":
+		u.Deleted = new(DeletedUpdate)
+		err = json.Unmarshal([]byte(data), u.Deleted)
+	case name == "stale":
+		u.Stale = true
 	case name == "likes":
 		u.Likes = new(LikesUpdate)
 		err = json.Unmarshal([]byte(data), u.Likes)

@@ -35,6 +35,8 @@ func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
 			switch {
 			case err != nil:
 				end = err
+			case u.Open:
+				got = append(got, u.Place+" open")
 			case u.Entry != nil:
 				got = append(got, u.Place+" "+u.Entry.Post.ID)
 			case u.Unread != nil:
@@ -46,7 +48,9 @@ func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
 		p, _ := errors.AsType[*Problem](end)
 		require.NotNil(t, p)
 		assert.Equal(t, http.StatusForbidden, p.Status)
-		assert.Equal(t, []string{"place1 b", "place1 a", "place1 c", "place2 a 3", "place2 unread 2", "place2 d"}, got)
+		assert.Equal(t, []string{
+			"start open", "place1 b", "place1 a", "place1 open", "place1 c", "place2 a 3", "place2 unread 2", "place2 open", "place2 d",
+		}, got)
 		var places []string
 		for _, r := range s.requests {
 			places = append(places, r.Header.Get("Last-Event-ID"))
@@ -68,7 +72,7 @@ func TestALiveHomeShowsAPostOnceThoughAProcessIsASecondLate(t *testing.T) {
 		}}
 		var got []string
 		for u, err := range scripted(t, s).Live(t.Context(), "start") {
-			if err == nil {
+			if err == nil && !u.Open {
 				got = append(got, u.Entry.Post.ID)
 			}
 		}
@@ -114,7 +118,7 @@ func TestALiveHomeShowsAPostOnceThoughAProcessRepeatsSlowly(t *testing.T) {
 		require.NoError(t, err)
 		var got []string
 		for u, err := range c.Live(t.Context(), "start") {
-			if err == nil {
+			if err == nil && !u.Open {
 				got = append(got, u.Entry.Post.ID)
 			}
 		}
@@ -127,6 +131,13 @@ func TestALiveHomeEndsWithItsLoop(t *testing.T) {
 		s := &script{steps: []step{{status: 200, body: entry("a") + entry("b")}}}
 		for range scripted(t, s).Live(t.Context(), "") {
 			break
+		}
+		assert.Len(t, s.requests, 1)
+		s = &script{steps: []step{{status: 200, body: entry("a") + entry("b")}}}
+		for u := range scripted(t, s).Live(t.Context(), "") {
+			if u.Entry != nil {
+				break
+			}
 		}
 		assert.Len(t, s.requests, 1)
 		s = &script{steps: []step{{}}}
@@ -160,8 +171,10 @@ func TestASilentStreamIsOpenedAgain(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 		defer cancel()
-		for _, err := range c.Live(ctx, "") {
-			require.ErrorIs(t, err, ctx.Err())
+		for u, err := range c.Live(ctx, "") {
+			if !u.Open {
+				require.ErrorIs(t, err, ctx.Err())
+			}
 		}
 		require.Len(t, m.opened, 3)
 		assert.InDelta(t, silence, m.opened[1].Sub(m.opened[0]), float64(time.Second))

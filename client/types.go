@@ -217,11 +217,17 @@ type News struct {
 	ETag string `json:"-"`
 }
 
-// Update is one event of a live home: an entry, a like count, or a number of unread notifications. The
-// fields of the other two kinds are nil.
+// Update is one event of a live home, or the opening of a connection. Only the fields of its kind are set.
 type Update struct {
+	// Open means that a connection sends all events from now on. Stale means that events were lost. Both
+	// mean: read the page again. The page is right about all posts between its first and its last post.
+	Open, Stale bool
 	// Entry is a post that came into the home. It may be older than the entry of the previous update.
 	Entry *HomeItem
+	// Edited is a post after an edit. Replace the post if the page shows it.
+	Edited *HomeItem
+	// Deleted is the deletion of a post. It may come twice.
+	Deleted *DeletedUpdate
 	// Likes is the new like count of a post.
 	Likes *LikesUpdate
 	// Unread is the number of unread notifications; 10 means 10 or more.

@@ -14,9 +14,12 @@ export interface LikesChange {
 // LiveEvent is an event of a home, or the state of the connection. The place of one live lets another
 // live continue.
 export type LiveEvent =
-  | { event: 'open' } // the stream sends all events from now on
+  | { event: 'open' } // the stream sends all events from now on: read the page, see reread
   | { event: 'interrupted'; error: unknown } // live opens a new connection
   | { event: 'entry'; item: Schemas['HomeItem']; place: string }
+  | { event: 'edited'; item: Schemas['HomeItem']; place: string } // replace the post if the page shows it
+  | { event: 'deleted'; post_id: string; place: string } // may come twice
+  | { event: 'stale'; place: string } // events were lost: read the page again, as after open
   | { event: 'likes'; likes: LikesChange; place: string }
   | { event: 'notifications'; unread: number; place: string };
 
@@ -107,6 +110,12 @@ class Resume {
         this.#since.add(id);
         this.place ||= id;
         return { event: 'entry', item: decoded(data), place: this.place };
+      case 'edited':
+        return { event: 'edited', item: decoded(data), place: this.place };
+      case 'deleted':
+        return { event: 'deleted', post_id: decoded<{ post_id: string }>(data).post_id, place: this.place };
+      case 'stale':
+        return { event: 'stale', place: this.place };
       case 'likes':
         return { event: 'likes', likes: decoded(data), place: this.place };
       case 'notifications':

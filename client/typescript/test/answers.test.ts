@@ -158,6 +158,9 @@ test('streams are read by the HTML standard', async () => {
       await inVirtualTime(() => assert.rejects(async () => {
         for await (const event of new Fanfare({ baseUrl: '', fetch: sent.fetch }).live()) {
           if (event.event === 'entry') got.push(`entry ${event.item.post.id}`);
+          if (event.event === 'edited') got.push(`edited ${event.item.post.id}`);
+          if (event.event === 'deleted') got.push(`deleted ${event.post_id}`);
+          if (event.event === 'stale') got.push('stale');
           if (event.event === 'notifications') got.push(`unread ${event.unread}`);
         }
       }, (error: Problem) => error.status === 409));

@@ -5,11 +5,13 @@ import assert from 'node:assert/strict';
 import { Fanfare } from '../dist/src/index.js';
 import { baseUrl, newUser, until } from '../dist/test/service.js';
 
-const posts = new Map(), counts = new Map(), states = [], lines = [];
-let unread;
+const states = [], lines = [];
+let posts = new Map(), counts = new Map(), unread;
 globalThis.page = {
-  add: (id, text) => posts.set(id, text),
-  count: (id, likes) => counts.set(id, likes),
+  draw: items => {
+    posts = new Map(items.map(({ post }) => [post.id, post.text]));
+    counts = new Map(items.map(({ post, like_count }) => [post.id, like_count]));
+  },
   badge: number => { unread = number; },
   state: text => states.push(text),
 };

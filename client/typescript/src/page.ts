@@ -1,0 +1,59 @@
+import type { Fanfare } from './client.js';
+import type { LiveEvent } from './live.js';
+import type { Schemas } from './types.js';
+
+type HomeItem = Schemas['HomeItem'];
+
+// most bounds the items of one call.
+const most = 100;
+
+// reread returns the items of a page of the home as they are now, newest first: the newest posts of the home, and
+// the older ones among the shown items that still exist. Call it at each event open and stale, before you take the
+// next event from the loop.
+export async function reread(fanfare: Fanfare, shown: readonly HomeItem[], signal?: AbortSignal): Promise<HomeItem[]> {
+  const page = await fanfare.get('/v1/home', { query: { limit: Math.min(most, Math.max(20, shown.length)) }, signal });
+  const last = page.items.at(-1)?.post.id ?? '', items: HomeItem[] = [...page.items];
+  let older = page.next_cursor ? shown.map(({ post }) => post.id).filter(id => id < last) : [];
+  while (older.length) {
+    const ids = older.slice(0, most), found = await fanfare.get('/v1/posts', { query: { ids }, signal });
+    items.push(...found.items);
+    older = [...(found.rest ?? []), ...older.slice(most)];
+  }
+  return living(items);
+}
+
+// applied returns the items of a page, newest first, after an event of the stream. Posts come in any order.
+export function applied(items: readonly HomeItem[], event: LiveEvent): HomeItem[] {
+  switch (event.event) {
+    case 'entry': {
+      const { id } = event.item.post;
+      return living([...items.filter(({ post }) => post.id > id), event.item, ...items.filter(({ post }) => post.id < id)]);
+    }
+    case 'edited':
+      return living(items.map(item => (item.post.id === event.item.post.id ? { ...item, ...event.item } : item)));
+    case 'deleted':
+      return living(items.filter(({ post }) => post.id !== event.post_id));
+    case 'likes': {
+      const { post_id, count, reactions } = event.likes;
+      return living(items.map(item => (item.post.id === post_id ? { ...item, like_count: count, ...(reactions && { reactions }) } : item)));
+    }
+    default:
+      return living(items);
+  }
+}
+
+// living returns the items whose posts have not ended. No event tells the end of a post.
+export function living(items: readonly HomeItem[]): HomeItem[] {
+  return items.filter(({ post }) => !(end(post) <= Date.now()));
+}
+
+// untilEnd returns the milliseconds until the next post of a page ends, for setTimeout; then call living.
+// undefined means that no post ends.
+export function untilEnd(items: readonly HomeItem[]): number | undefined {
+  const ends = items.map(({ post }) => end(post)).filter(at => !Number.isNaN(at));
+  return ends.length ? Math.max(0, Math.min(Math.min(...ends) - Date.now(), 2 ** 31 - 1)) : undefined;
+}
+
+function end({ expires_at }: Schemas['Post']): number {
+  return expires_at ? Date.parse(expires_at) : NaN;
+}

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { mock, test } from 'node:test';
+
+import { applied, Fanfare, living, type LiveEvent, reread, type Schemas, untilEnd } from '../src/index.js';
+import { newUser, next } from './service.js';
+
+type HomeItem = Schemas['HomeItem'];
+
+const item = (id: string, text = 'x', expires_at?: string) => ({ post: { id, text, ...(expires_at && { expires_at }) }, like_count: 0 }) as HomeItem;
+const ids = (items: HomeItem[]) => items.map(({ post }) => post.id);
+
+test('events change a page', () => {
+  let items: HomeItem[] = [];
+  const take = (event: object) => { items = applied(items, event as LiveEvent); };
+  for (const id of ['B', 'A', 'C', 'B']) take({ event: 'entry', item: item(id) });
+  assert.deepEqual(ids(items), ['C', 'B', 'A'], 'newest first, each once');
+  take({ event: 'likes', likes: { post_id: 'B', count: 2 } });
+  take({ event: 'edited', item: { ...item('A', 'y'), like_count: 1 } });
+  take({ event: 'edited', item: item('D') });
+  assert.deepEqual(items.map(({ post, like_count }) => [post.id, post.text, like_count]), [['C', 'x', 0], ['B', 'x', 2], ['A', 'y', 1]]);
+  for (let i = 0; i < 2; i++) take({ event: 'deleted', post_id: 'B' });
+  take({ event: 'stale' });
+  assert.deepEqual(ids(items), ['C', 'A']);
+});
+
+test('a post with an end leaves the page at its end', () => {
+  mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-01-01T00:00:00Z') });
+  try {
+    const items = [item('B', 'x', '2026-01-01T00:00:05Z'), item('A')];
+    assert.equal(untilEnd(items), 5000);
+    assert.deepEqual(ids(living(items)), ['B', 'A']);
+    mock.timers.tick(5000);
+    assert.deepEqual(ids(living(items)), ['A']);
+    assert.equal(untilEnd(living(items)), undefined);
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test('a page that is read again keeps what exists, and only that', async () => {
+  const asked: string[] = [];
+  const fake: typeof fetch = async input => {
+    const url = new URL(String(input), 'http://fanfare.test'), shown = url.searchParams.get('ids')?.split(',');
+    asked.push(url.pathname + url.search);
+    const body = shown ? { items: shown.filter(id => id !== '010').slice(0, 60).map(id => item(id, 'new')), missing: [], rest: shown.slice(60) }
+      : { items: [item('300', 'new'), item('200', 'new')], next_cursor: 'c' };
+    return Response.json(body);
+  };
+  const fanfare = new Fanfare({ baseUrl: 'http://fanfare.test', fetch: fake });
+  const older = Array.from({ length: 120 }, (_, i) => item(String(119 - i).padStart(3, '0')));
+  const items = await reread(fanfare, [item('400'), item('250'), item('200'), ...older]);
+  assert.deepEqual(ids(items).sort(), ['200', '300', ...ids(older).filter(id => id !== '010').sort()].sort());
+  assert.ok(items.every(({ post }) => post.text === 'new'));
+  assert.equal(asked[0], '/v1/home?limit=100');
+  assert.equal(asked.length, 3);
+});
+
+test('an open page follows a deletion and an edit, also during a break', async () => {
+  const { fanfare } = await newUser();
+  const post = async (text: string) => (await fanfare.post('/v1/posts', { body: { text } })).id;
+  const [deleted, edited, gone, changed] = [await post('1'), await post('2'), await post('3'), await post('4')];
+  const first = fanfare.live();
+  await next(first, 'open');
+  let items = await reread(fanfare, []);
+  assert.deepEqual(ids(items), [changed, gone, edited, deleted]);
+  await fanfare.patch('/v1/posts/{id}', { path: { id: edited }, body: { text: 'two' } });
+  items = applied(items, await next(first, 'edited'));
+  await fanfare.delete('/v1/posts/{id}', { path: { id: deleted } });
+  items = applied(items, await next(first, 'deleted'));
+  await first.return();
+  await fanfare.delete('/v1/posts/{id}', { path: { id: gone } });
+  await fanfare.patch('/v1/posts/{id}', { path: { id: changed }, body: { text: 'four' } });
+  const second = fanfare.live();
+  await next(second, 'open');
+  items = await reread(fanfare, items);
+  await second.return();
+  assert.deepEqual(items.map(({ post }) => post.text), ['four', 'two']);
+});
