@@ -270,6 +270,19 @@ func TestPeopleUseTheConsole(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, int64(4), exact.Count)
 
+	// An edit changes the open page, and a deletion takes the post away.
+	other, err := u.as(t, "bob").CreatePost(t.Context(), client.PostInput{Text: "first"})
+	require.NoError(t, err)
+	text := fmt.Sprintf(`document.querySelector("#p-%s .text")?.textContent`, other.ID)
+	ann.until("the post comes", text+` === "first"`)
+	second := "second"
+	_, err = u.as(t, "bob").EditPost(t.Context(), other.ID, client.PostEdit{Text: &second})
+	require.NoError(t, err)
+	ann.until("she sees the edit", text+` === "second"`)
+	require.NoError(t, u.as(t, "bob").DeletePost(t.Context(), other.ID))
+	ann.until("the post is gone", text+` === undefined`)
+	assert.Equal(t, "true", ann.text(`String(window.sameDocument)`), "the page was not loaded again")
+
 	// A post of the large author reaches all its homes, chunk by chunk.
 	ada.until("Ada is live", `document.querySelector("#live.on") && document.querySelectorAll("#home > li").length >= 20`)
 	ada.write("To everybody")

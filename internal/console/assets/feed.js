@@ -3,7 +3,7 @@ import { draw, markup, setTime, toast } from "./draw.js";
 import { face, listen as watchImages } from "./text.js";
 import { bell, call, listen, me, signOut } from "./session.js";
 import { tell, wire } from "./wires.js";
-import { follow } from "./stream.js";
+import { filled, follow } from "./stream.js";
 import * as posts from "./posts.js";
 import * as people from "./people.js";
 
@@ -42,7 +42,7 @@ const each = one => (page, from) => page.items.map(item => one(item, from)).join
 const all = view => (page, from) => view(page.items) + more(page, from);
 
 const views = {
-  entries: each(item => posts.entry(item)),
+  entries: (page, from) => each(item => posts.entry(item))(from.id === "home" ? filled(page) : page, from),
   edges: each(people.edge),
   comments: each(posts.comment),
   said: each(posts.said),

@@ -1,8 +1,9 @@
 // stream.js puts the events of the home's stream into the open page, and tells a reader who does not see
 // the page about new posts.
 import { number, some } from "./words.js";
-import { bell, expired, me } from "./session.js";
+import { bell, call, expired, me } from "./session.js";
 import { count, entry } from "./posts.js";
+import { byID } from "./wires.js";
 
 // QUIET is the time between two announcements, in milliseconds. A busy home would talk all the time.
 const QUIET = 10000;
@@ -26,7 +27,54 @@ const alive = (text, on) => {
   e.classList.toggle("on", on);
 };
 
+const shown = post => document.getElementById("p-" + post);
+
+// put draws a post of the page again. The stream does not know the bookmarks.
+function put(item) {
+  const box = document.createElement("template"), marked = shown(item.post.id)?.querySelector(".mark").ariaPressed === "true";
+  box.innerHTML = entry({ bookmarked_at: marked, ...item });
+  for (const e of byID(document.getElementById("home"), [...box.content.children])) htmx.process(e);
+}
+
+// since has the events of posts since the last request for the home: an item, or null for a deletion. The
+// answer may be older.
+const since = new Map();
+
+// again reads the home. The stream does not repeat the changes that the page has missed.
+function again() {
+  since.clear();
+  htmx.trigger("#home", "fill");
+}
+
+// filled returns the newest page of the home with the events since its request. It removes the posts that the
+// home does not have any more, and reads the older posts of the open page.
+export function filled(page) {
+  const ids = page.items.map(item => item.post.id), first = ids[0] ?? "", last = page.next_cursor ? ids.at(-1) : "";
+  const others = [...document.querySelectorAll("#home > .entry")].map(e => e.id.slice(2)).filter(id => !ids.includes(id) && id < first);
+  for (const id of others) if (id > last) shown(id).remove();
+  older(others.filter(id => id < last)).catch(() => {}); // the next opening of the stream repeats it
+  return { ...page, items: page.items.map(item => since.has(item.post.id) ? since.get(item.post.id) : item).filter(Boolean) };
+}
+
+async function older(ids) {
+  while (ids.length) {
+    const { items, missing, rest = [] } = await call("GET", "/v1/posts?ids=" + ids.slice(0, 100).join());
+    for (const id of missing) shown(id)?.remove();
+    for (const item of items) if (shown(item.post.id) && !since.has(item.post.id)) put(item);
+    ids = [...rest, ...ids.slice(100)];
+  }
+}
+
 const events = {
+  deleted({ post_id }) {
+    since.set(post_id, null);
+    shown(post_id)?.remove();
+  },
+  edited(item) {
+    since.set(item.post.id, item);
+    if (shown(item.post.id)) put(item);
+  },
+  stale: again,
   likes: data => count(data.post_id, data.count, data.reactions),
   notifications: data => bell(data.unread),
 };
@@ -45,10 +93,9 @@ function receive(e) {
 
 // follow connects the page with the stream. Call follow before htmx begins.
 export function follow() {
-  document.addEventListener("htmx:sse:after:connection", ({ detail: { connection } }) => {
+  document.addEventListener("htmx:sse:after:connection", () => {
     alive("live", true);
-    // The stream has only new posts, so the home is read after the stream has begun.
-    if (!connection.lastEventId) htmx.trigger("#home", "fill");
+    again();
   });
   document.addEventListener("htmx:sse:before:message", receive);
   document.addEventListener("htmx:sse:error", ({ detail }) => {
@@ -60,7 +107,7 @@ export function follow() {
   document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
     if (ctx.sourceElement.id !== "live" || ctx.sourceElement._htmx?.sse) return;
     alive("reconnecting", false);
-    htmx.trigger("#home", "fill");
+    again();
     setTimeout(() => htmx.trigger("#live", "again"), 2000);
   });
 }

@@ -70,7 +70,7 @@ function place(list, e) {
 }
 
 // byID inserts elements into a list, once each. An element with the focus is not replaced.
-function byID(list, added) {
+export function byID(list, added) {
   for (const e of added) {
     const old = document.getElementById(e.id);
     if (old?.contains(document.activeElement)) continue;
