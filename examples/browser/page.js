@@ -1,17 +1,29 @@
-import { Fanfare } from 'fanfare-client';
+import { applied, Fanfare, living, reread, untilEnd } from 'fanfare-client';
 
 import { Bell } from './bell.js';
 
 const $ = name => document.getElementById(name);
 const home = $('home');
 
-let counts; // by post: the last event about likes, which may arrive before its post
+let items; // of the page, newest first
 let fanfare;
 
-// Posts may arrive in any order, by the stream and by the list. entry puts each post into its place,
-// once.
-function entry({ post, author, like_count, liked }) {
-  if ($(post.id)) return;
+// draw makes the list equal to the items. An element whose post is the same stays.
+function draw(changed) {
+  items = changed;
+  const elements = items.map(item => {
+    const old = $(item.post.id), version = item.post.edited_at ?? '';
+    if (old?.dataset.version !== version) return entry(item, version);
+    show(old.querySelector('.like'), item.like_count);
+    return old;
+  });
+  home.replaceChildren(...elements);
+  clearTimeout(draw.timer);
+  const wait = untilEnd(items);
+  if (wait !== undefined) draw.timer = setTimeout(() => draw(living(items)), wait);
+}
+
+function entry({ post, author, like_count, liked }, version) {
   const by = document.createElement('strong');
   by.textContent = author.name || author.id;
   const text = document.createElement('p');
@@ -23,19 +35,14 @@ function entry({ post, author, like_count, liked }) {
   like.addEventListener('click', () => toggle(post.id, like));
   const item = document.createElement('li');
   item.id = post.id;
+  item.dataset.version = version;
   item.append(by, text, like);
-  show(like, counts.get(post.id) ?? like_count);
-  home.insertBefore(item, [...home.children].find(other => other.id < post.id) ?? null);
+  show(like, like_count);
+  return item;
 }
 
 function show(like, count) {
   like.textContent = count === 1 ? '1 like' : `${count} likes`;
-}
-
-function likes({ post_id, count }) {
-  counts.set(post_id, count);
-  const like = $(post_id)?.querySelector('.like');
-  if (like) show(like, count);
 }
 
 // A like is an event: the answer means that the event is durable, and the count follows by the stream.
@@ -59,8 +66,7 @@ $('connect').addEventListener('submit', async event => {
   event.preventDefault();
   open?.abort();
   const { signal } = open = new AbortController();
-  home.replaceChildren();
-  counts = new Map();
+  draw([]);
   problem();
   const form = new FormData(event.target);
   fanfare = new Fanfare({ baseUrl: form.get('api'), token: form.get('token').trim(), signal });
@@ -68,11 +74,10 @@ $('connect').addEventListener('submit', async event => {
   try {
     for await (const event of fanfare.live()) {
       switch (event.event) {
-        case 'open': opened(); break;
+        case 'open': case 'stale': await read(); break;
         case 'interrupted': state('interrupted', event.error); break;
-        case 'entry': entry(event.item); break;
-        case 'likes': likes(event.likes); break;
         case 'notifications': bell.ring(event.unread); break;
+        default: draw(applied(items, event));
       }
     }
   } catch (error) {
@@ -80,13 +85,13 @@ $('connect').addEventListener('submit', async event => {
   }
 });
 
-async function opened() {
+async function read() {
   state('live');
   $('feed').hidden = false;
   $('connection').open = false;
-  // The stream is open, so each post is in this list or arrives by the stream.
+  // The stream is open, so each change is in this list or arrives by the stream.
   try {
-    (await fanfare.get('/v1/home')).items.forEach(entry);
+    draw(await reread(fanfare, items));
   } catch (error) {
     problem(error);
   }
