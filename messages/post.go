@@ -66,7 +66,7 @@ type PostTakenDown struct {
 	Header
 	PostID   string `json:"post_id" id:"ulid"`
 	AuthorID string `json:"author_id" id:"user,group"`
-	// Reason is one line. By is the sub of the service's token, and At is the time of the take-down.
+	// Reason is one line. By is the sub of the service's token, or "operator", and At is the time of the take-down.
 	Reason string    `json:"reason" jsonschema:"minLength=1,maxLength=500"`
 	By     string    `json:"by" jsonschema:"minLength=1"`
 	At     time.Time `json:"at"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -119,79 +120,81 @@ later. The user can come back with a new profile, and keeps all that is made aft
 Likes that were made with FANFARE_LIKES_BY_USER=off stay and count, because nothing finds them
 by their user; while it is off, the command says so.
 
-With FANFARE_ENGINE=aws it may run beside the daemons. Otherwise it opens the data directory,
-so stop fanfare up first.`
+With FANFARE_ENGINE=aws it may run beside the daemons. Otherwise it opens the data directory, which
+no fanfare up may have open. --admin removes the user from a running fanfare up, by its admin address.`
 
 func (a *app) forgetCommand() *cobra.Command {
-	var unknownOK bool
+	var in admin.Forgetting
 	c := &cobra.Command{Use: "forget USER", Short: "Remove a user and all that the user made", Long: forgetHelp, Args: cobra.ExactArgs(1)}
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
-	c.Flags().BoolVar(&unknownOK, "unknown-ok", false, "remove the rest of a user that is unknown")
+	c.Flags().String("admin", "", "admin address of the running fanfare up that has the data, such as 127.0.0.1:9090")
+	c.MarkFlagsMutuallyExclusive("data-dir", "admin")
+	c.Flags().BoolVar(&in.UnknownOK, "unknown-ok", false, "remove the rest of a user that is unknown")
 	return a.asks(c, func(ctx context.Context, u *use) (answer admin.Answer, err error) {
-		user := u.args[0]
-		if err := admin.CheckIDs(user); err != nil {
+		in.User = u.args[0]
+		if err := admin.CheckIDs(in.User); err != nil {
 			return answer, wrongUse(err)
 		}
-		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
+		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR", "admin": "FANFARE_ADMIN_ADDR"})
 		if err != nil {
 			return answer, err
 		}
-		if err := dataExists(cfg); err != nil {
+		if c.Flags().Changed("admin") && cfg.Engine != config.EngineAWS {
+			return u.forget(ctx, admin.NewClient(cfg.AdminAddr, &http.Client{Timeout: time.Minute}), in)
+		}
+		if err := dataIsFree(cfg); err != nil {
 			return answer, err
 		}
-		removals, end, err := daemon.OpenRemovals(ctx, cfg, a.log(cfg))
+		domain, end, err := daemon.OpenRemovals(ctx, cfg, a.log(cfg))
 		if err != nil {
 			return answer, err
 		}
-		answer, err = u.forget(ctx, removals, forgetting{user, bool(cfg.LikesByUser), unknownOK, a.trail(cfg)})
+		domain.Trail = a.trail(cfg)
+		answer, err = u.forget(ctx, domain, in)
 		return answer, errors.Join(err, end())
 	})
 }
 
-// forgetting has the settings of one call of `fanfare forget`.
-type forgetting struct {
-	user                   string
-	likesByUser, unknownOK bool
-	trail                  admin.Trail
-}
-
-func (u *use) forget(ctx context.Context, removals *removal.Removals, f forgetting) (answer admin.Answer, err error) {
-	known, err := removals.Remembered(ctx, f.user)
+// forget asks, and removes a user from the data of a process.
+func (u *use) forget(ctx context.Context, at admin.Process, in admin.Forgetting) (answer admin.Answer, err error) {
+	look := in
+	look.DryRun = true
+	known, err := admin.Forget().Do(ctx, at, look)
 	if err != nil {
 		return answer, err
 	}
-	if known == removal.Unknown && !f.unknownOK {
-		return answer, fmt.Errorf("there is no user %s, and none was removed: check the id, or remove the rest of a user without a profile with --unknown-ok", f.user)
+	if known.LikesStay {
+		fmt.Fprintf(u.stderr, "Likes of %s stay and count: FANFARE_LIKES_BY_USER is off, so nothing finds them by their user.\n", in.User)
 	}
-	if !f.likesByUser {
-		fmt.Fprintf(u.stderr, "Likes of %s stay and count: FANFARE_LIKES_BY_USER is off, so nothing finds them by their user.\n", f.user)
-	}
-	question := fmt.Sprintf("All posts, follows, comments and likes of %s will be removed for good. Type the user's id to go on: ", f.user)
-	if err := u.sure(question, f.user); err != nil {
+	question := fmt.Sprintf("All posts, follows, comments and likes of %s will be removed for good. Type the user's id to go on: ", in.User)
+	if err := u.sure(question, in.User); err != nil {
 		return answer, err
 	}
-	removed, lines := 0, newProgressLines(u.stderr)
-	err = removals.Remove(ctx, f.user, func(n int) {
-		removed = n
-		lines.show(transfer.Progress{Phase: "removed", Done: n})
-	})
-	f.trail.Note(ctx, "forget", removed, err, zap.String("user_id", f.user), zap.String("was", string(known)), zap.Int("removed", removed))
+	lines := newProgressLines(u.stderr)
+	in.Progress = func(n int) { lines.show(transfer.Progress{Phase: "removed", Done: n}) }
+	done, err := admin.Forget().Do(ctx, at, in)
 	if err != nil {
 		return answer, err
 	}
-	answer.JSON = struct {
-		UserID  string            `json:"user_id"`
-		Was     removal.Knowledge `json:"was"`
-		Removed int               `json:"removed"`
-		// LikesStay means that likes are not removed, because there is no index of the user's likes.
-		LikesStay bool `json:"likes_stay"`
-	}{f.user, known, removed, !f.likesByUser}
+	answer.JSON = done
 	answer.Text = fmt.Sprintf(map[removal.Knowledge]string{
 		removal.Known:   "removed %s and %d things of the user; the workers do the rest",
 		removal.Removed: "%s was removed before; removed %d things that were left; the workers do the rest",
 		removal.Unknown: "there was no user %s; removed %d things that were left under the id; the workers look once more in an hour",
-	}[known], f.user, removed)
+	}[done.Was], in.User, done.Removed)
 	return answer, nil
+}
+
+// dataIsFree returns an error if there is no data directory to read, or if a process has it open.
+func dataIsFree(cfg config.Config) error {
+	if cfg.Engine == config.EngineAWS {
+		return nil
+	}
+	state, err := datadir.Look(cfg.DataDir)
+	if err == nil && state.InUse {
+		return fmt.Errorf("data directory %s is in use by another process: name its admin address, such as --admin %s, or stop that one", cfg.DataDir, cfg.AdminAddr)
+	}
+	return dataExists(cfg)
 }
 
 // dataExists returns an error if there is no data directory to read.

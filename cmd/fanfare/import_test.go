@@ -76,6 +76,47 @@ func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
 	assert.Contains(t, stderr, "b ob is no user id")
 }
 
+// A moderator ends a post and a user of a running fanfare up by its admin address, and the process logs both. The data directory
+// alone would name another process, so a removal needs the address.
+func TestAModeratorEndsAPostAndAUserOfARunningUp(t *testing.T) {
+	t.Parallel()
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
+	_, stderr, code := on(dir, "import", file)
+	require.Equal(t, daemon.ExitOK, code, stderr)
+	p := up(t, dir)
+	const post = "01HNFR7SM00000000000000000"
+	for _, refused := range []struct{ args, want string }{
+		{"forget ann --yes", "is in use by another process: name its admin address, such as --admin 127.0.0.1:9090"},
+		{"forget ann --yes --admin " + p.admin + " --data-dir " + dir, "[admin data-dir]"},
+		{"forget anne --yes --admin " + p.admin, "there is no user anne, and none was removed"},
+		{"forget ann --admin " + p.admin, "nothing was changed"},
+		{"takedown " + post + " --yes --admin " + p.admin, "reason has 0 characters: it must have 1 to 500"},
+		{"takedown x --reason spam --yes --admin " + p.admin, "x is no post id"},
+		{"takedown 01HNFR7SM00000000000000001 --reason spam --yes --admin " + p.admin, "there is no post"},
+		{"takedown " + post + " --reason spam --admin " + p.admin, "The post of ann will be deleted for good: Hello"},
+	} {
+		_, stderr, code := on(dir, strings.Fields(refused.args)...)
+		assert.NotEqual(t, daemon.ExitOK, code, refused.args)
+		assert.Contains(t, stderr, refused.want, refused.args)
+	}
+	for range 2 {
+		out, stderr, code := on(dir, "takedown", post, "--reason", "Forged shoes", "--yes", "--admin", p.admin)
+		require.Equal(t, daemon.ExitOK, code, stderr)
+		assert.Regexp(t, "^operator took the post down at .*Z: Forged shoes\n$", out)
+	}
+	for _, says := range []string{"removed ann and", "ann was removed before"} {
+		out, stderr, code := on(dir, "forget", "ann", "--yes", "--admin", p.admin)
+		require.Equal(t, daemon.ExitOK, code, stderr)
+		assert.Contains(t, out, says)
+	}
+	require.Equal(t, daemon.ExitOK, p.stop(t, os.Interrupt))
+	log := fmt.Sprint(p.Stderr)
+	assert.Equal(t, []int{2, 2}, []int{strings.Count(log, `"action":"takedown"`), strings.Count(log, `"action":"forget"`)}, log)
+	assert.NotContains(t, log, "Forged shoes")
+	sameLines(t, `{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}`+"\n", exported(t, dir))
+}
+
 // sameLines compares two exports byte for byte, because the order of fields and lines is part of an export.
 func sameLines(t *testing.T, want, got string) {
 	t.Helper()

@@ -59,13 +59,17 @@ func explainRows(all []home.Explanation) [][]string {
 // Delivered names a post.
 type Delivered struct{ Post string }
 
+func deliveredParams(in *Delivered) []Param { return []Param{{Name: "post", At: &in.Post}} }
+
+func (in Delivered) check() error { return CheckIDs("", in.Post) }
+
 // Delivery returns the progress of a post.
 func Delivery() Op[Delivered, delivery.Progress] {
 	return Op[Delivered, delivery.Progress]{
 		Route:  "GET /admin/delivery/{post}",
-		Params: func(in *Delivered) []Param { return []Param{{Name: "post", At: &in.Post}} },
+		Params: deliveredParams,
 		Has:    func(d Domain) bool { return d.Deliveries != nil },
-		Check:  func(in Delivered) error { return CheckIDs("", in.Post) },
+		Check:  Delivered.check,
 		Run: func(ctx context.Context, d Domain, in Delivered) (delivery.Progress, error) {
 			return d.Deliveries.AnyDelivery(ctx, in.Post)
 		},

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/pair"
 	"fanfare/internal/queue"
@@ -33,7 +35,19 @@ type Domain struct {
 		Backup(ctx context.Context, dir string) (Backup, error)
 	}
 	Pair Pair
-	Now  func() time.Time
+	// Shown reads posts and users for moderators.
+	Shown Shown
+	// Posts takes posts down, and Removals removes users.
+	Posts interface {
+		TakeDown(ctx context.Context, by, post, reason string) (feed.TakeDown, error)
+	}
+	Removals interface {
+		Remembered(ctx context.Context, user string) (removal.Knowledge, error)
+		Remove(ctx context.Context, user string, progress func(removed int)) error
+	}
+	// LikesByUser means that a removal finds the likes of a user.
+	LikesByUser bool
+	Now         func() time.Time
 	// Trail gets a line for each change.
 	Trail Trail
 }
@@ -50,6 +64,7 @@ func Operations() []Operation {
 	return []Operation{
 		ListLetters(), Redrive(), Drop(),
 		Explain(), Delivery(), Reconcile(), Verify(), MakeBackup(), PairStatus(), Promote(),
+		ShowPost(), ShowUser(), TakeDown(), Forget(),
 	}
 }
 

@@ -318,6 +318,9 @@ func (p *process) register() error {
 func (p *process) operate(audits audit.Config, pages admin.Pages) {
 	reads := p.newDomain(table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)))
 	domain := reads.operated(admin.Domain{Letters: p.eng.broker, Audit: audit.New(audits), Items: p.eng.items, Now: p.opt.Now})
+	if p.opt.Roles.API { // as the API, whose daemon may write all that a moderator ends
+		domain = reads.moderated(domain, bool(p.cfg.LikesByUser))
+	}
 	if p.eng.backups != nil {
 		domain.Backups = p.eng.backups
 	}

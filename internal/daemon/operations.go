@@ -11,6 +11,8 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/removal"
+	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/audit"
@@ -37,6 +39,7 @@ func OpenOperations(ctx context.Context, cfg config.Config) (d admin.Domain, end
 	checks := audit.New(audit.Config{
 		Store: store, Feed: posts, IDs: ids, Now: time.Now, Clock: clk, Lifetimes: lives, LikesByUser: bool(cfg.LikesByUser),
 	})
-	reads := domain{feed: posts, homes: homes, deliveries: delivery.New(way)}
-	return reads.operated(admin.Domain{Letters: broker, Audit: checks, Items: itemsOf(store), Now: time.Now}), broker.Close, nil
+	reads := domain{feed: posts, homes: homes, views: view.New(way, posts), deliveries: delivery.New(way), removals: removal.New(way, posts)}
+	d = reads.operated(admin.Domain{Letters: broker, Audit: checks, Items: itemsOf(store), Now: time.Now})
+	return reads.moderated(d, bool(cfg.LikesByUser)), broker.Close, nil
 }

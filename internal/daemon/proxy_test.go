@@ -37,6 +37,10 @@ func TestDevTokensAreNotForRequestsThroughAProxy(t *testing.T) {
 		{"GET /admin/explain/ann", "", 410, 404},
 		{"GET /admin/delivery/01ARZ3NDEKTSV4RRFFQ69G5FAV", "", 410, 404},
 		{"POST /admin/dead-letters/posts/drop", `{"all":true}`, 404, 404}, // only at the admin address
+		{"POST /admin/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/takedown", `{"reason":"x"}`, 404, 404},
+		{"POST /admin/users/ann/forget", `{"unknown_ok":true}`, 404, 404},
+		{"GET /admin/users/ann", "", 404, 404},
+		{"GET /moderate", "", 404, 404},
 		{"POST /admin/backup", `{"dir":"x"}`, 404, 404},
 		{"POST /admin/verify", `{}`, 404, 404},
 	}

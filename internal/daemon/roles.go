@@ -74,9 +74,15 @@ func (p *process) newDomain(store table.Store) domain {
 	return domain{service, homes, view.New(way, service), notices.New(way, service, bool(p.cfg.Notifications), p.metrics.UnreadRead), delivery.New(way), removal.New(way, service)}
 }
 
-// operated returns by with the parts of the feed on which operations work.
+// operated returns by with the parts of the feed that operations read.
 func (d domain) operated(by admin.Domain) admin.Domain {
-	by.Deliveries, by.Homes = d.deliveries, d.homes
+	by.Deliveries, by.Homes, by.Shown = d.deliveries, d.homes, httpapi.NewShown(d.feed, d.views)
+	return by
+}
+
+// moderated returns by with the parts of the feed with which operations end posts and users.
+func (d domain) moderated(by admin.Domain, likesByUser bool) admin.Domain {
+	by.Posts, by.Removals, by.LikesByUser = d.feed, d.removals, likesByUser
 	return by
 }
 

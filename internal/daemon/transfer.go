@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
@@ -97,12 +98,12 @@ func (u users) Forget(ctx context.Context, user, event string, most int) (fanout
 	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Wait: done.Wait, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
-// OpenRemovals returns the Removals of a configuration, on the same data as OpenTransfer and
+// OpenRemovals returns the removals of users of a configuration, on the same data as OpenTransfer and
 // with the queues of the configuration. The caller must call end.
-func OpenRemovals(ctx context.Context, cfg config.Config, log *zap.Logger) (r *removal.Removals, end func() error, err error) {
+func OpenRemovals(ctx context.Context, cfg config.Config, log *zap.Logger) (d admin.Domain, end func() error, err error) {
 	t, closeTable, err := OpenTransfer(ctx, cfg, log)
 	if err != nil {
-		return nil, nil, err
+		return d, nil, err
 	}
 	var broker queue.Broker
 	if cfg.Engine == config.EngineAWS {
@@ -111,10 +112,11 @@ func OpenRemovals(ctx context.Context, cfg config.Config, log *zap.Logger) (r *r
 		broker, err = queueembedded.Open(filepath.Join(cfg.DataDir, "queue"), queueembedded.Options{Doubt: t.Clock.Doubt, Log: log, Stop: ctx.Done()})
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, closeTable())
+		return d, nil, errors.Join(err, closeTable())
 	}
 	way := access.New(access.Config{
 		Store: t.Store, Publisher: broker, IDs: id.NewGenerator(time.Now), Now: time.Now, Clock: t.Clock, Lifetimes: lifetime.New(lifetime.Config{Store: t.Store, Now: time.Now, TTL: cfg.TimelineTTL, Log: log}), Log: log,
 	})
-	return removal.New(way, feed.New(feed.Config{Access: way})), func() error { return errors.Join(broker.Close(), closeTable()) }, nil
+	d = admin.Domain{Removals: removal.New(way, feed.New(feed.Config{Access: way})), LikesByUser: bool(cfg.LikesByUser)}
+	return d, func() error { return errors.Join(broker.Close(), closeTable()) }, nil
 }

@@ -15,12 +15,24 @@ import (
 // TakeDown is the deletion of a post by the service By, with a reason for the author.
 type TakeDown schema.TakeDown
 
+func checkReason(reason string) (c checks) {
+	c.shown("reason", reason, 1, messages.MaxReason, display.NameFault)
+	return c
+}
+
+// ReasonFault returns the fault of a reason for a take-down, "" if there is none.
+func ReasonFault(reason string) string {
+	for _, fault := range checkReason(reason) {
+		return fault.Detail
+	}
+	return ""
+}
+
 // TakeDown deletes a post as DeletePost does, for the service by. The tombstone keeps the first
 // reason, and a repeated call returns the first reason. For a post that its author has deleted, or
 // that has ended (I15), TakeDown returns NotFound.
 func (s *Service) TakeDown(ctx context.Context, by, post, reason string) (TakeDown, error) {
-	var c checks
-	if c.shown("reason", reason, 1, messages.MaxReason, display.NameFault); len(c) > 0 {
+	if c := checkReason(reason); len(c) > 0 {
 		return TakeDown{}, c.err()
 	}
 	byID, err := s.access.PostByID(ctx, post)

@@ -73,6 +73,7 @@ func commands() []Operation {
 		by("delivery", "delivery.(*Deliveries).AnyDelivery"),
 		by("verify", "audit.(*Audit).Run"),
 		by("forget", "removal.(*Removals).AskToForget"),
+		by("takedown", "feed.(*Service).TakeDown"),
 		by("dlq redrive", FaultRedrive),
 		by("import", "transfer.Import"), by("export", "transfer.Export"),
 		not("backup", "e2e copies the files of a running process with it; the storms have no files"),

@@ -61,10 +61,10 @@ type Progress struct {
 	TakenDown *TakenDown `json:"taken_down,omitempty"`
 }
 
-// TakenDown is the deletion of a post by a service, and its JSON.
+// TakenDown is the deletion of a post by a service or an operator, and its JSON.
 type TakenDown struct {
 	Reason string    `json:"reason" doc:"The reason that the service gave."`
-	By     string    `json:"by" doc:"The service: the sub of its token."`
+	By     string    `json:"by" doc:"The service: the sub of its token; or operator."`
 	At     time.Time `json:"at"`
 }
 
