@@ -151,7 +151,7 @@ func (b *tab) isOpenToAll(name string) {
 	}
 	wait := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 	b.run(page.BringToFront(), chromedp.Evaluate(string(axe)+";0", nil)) // a tab in the background may draw nothing
-	for _, width := range []int64{320, 390, 1280} {
+	for _, width := range []int64{320, 375, 1280} {
 		for _, scheme := range []string{"light", "dark"} {
 			var found []violation
 			b.run(chromedp.EmulateViewport(width, 900), colours(scheme), chromedp.Evaluate(`scrollTo(0, 0)`, nil),

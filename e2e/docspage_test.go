@@ -62,7 +62,7 @@ func TestTheDocsPageFitsEveryScreen(t *testing.T) {
 	var found []string
 	wide := make(map[string]*bool)
 	actions := []chromedp.Action{shown("#list-posts .code.curl", true), chromedp.Evaluate(string(axe)+";0", nil)}
-	for _, width := range []int64{320, 390, 1280} {
+	for _, width := range []int64{320, 375, 1280} {
 		for _, scheme := range []string{"light", "dark"} {
 			state := fmt.Sprint(width, " ", scheme)
 			wide[state] = new(bool)

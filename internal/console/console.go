@@ -58,6 +58,13 @@ type Process struct {
 	Alone bool
 }
 
+// moderatorPath is the path of the page for moderators.
+const moderatorPath = "/moderate"
+
+// moderated reports whether an address has the page for moderators: the admin address of a process with the API. What that page
+// does cannot be undone, so the address of the API does not have it.
+func (c Config) moderated() bool { return c.Operator == "/" && c.Process.Has("api") }
+
 // Has reports whether the process does the work of a daemon. The operators' page leaves out the
 // numbers of work that the process never does.
 func (p Process) Has(role string) bool { return slices.Contains(p.Roles, role) }
@@ -139,6 +146,11 @@ func New(cfg Config) (*Console, error) {
 			at = "/{$}"
 		}
 		if err := add("operator.html", operatorPage(cfg), at); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.moderated() {
+		if err := add("moderator.html", moderatorPage(cfg), moderatorPath); err != nil {
 			return nil, err
 		}
 	}

@@ -56,8 +56,12 @@ func loads(page string) []string {
 func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
 	all := people()
 	all.Operator, all.Topics = "/operator", []string{"posts", "likes"}
-	pages := newConsole(t, all)
-	for path, want := range map[string]int{"/": 6, "/users/ann": 6, "/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/likes": 6, "/operator": 7} {
+	own := console.Config{Operator: "/", Process: console.Process{Roles: []string{"api"}}}
+	for path, want := range map[string]int{"/": 6, "/users/ann": 6, "/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/likes": 6, "/operator": 7, "/moderate": 5} {
+		pages := newConsole(t, all)
+		if path == "/moderate" {
+			pages = newConsole(t, own)
+		}
 		page := ask(t, pages, path).Body.String()
 		files := 0
 		for _, file := range loads(page) {
@@ -123,6 +127,31 @@ func TestTheOperatorsPageIsWhereItIsSaidToBe(t *testing.T) {
 	assert.Contains(t, page, `hx-get="/admin/dead-letters/posts?limit=50"`)
 	assert.NotContains(t, page, `href="/docs"`)
 	assert.Equal(t, http.StatusNotFound, get(t, alone, "/operator").Code)
+}
+
+// Whoever reaches the page for moderators may end any post and any user. So only the admin address of a process with the API has
+// that page.
+func TestOnlyTheAdminAddressOfTheAPIHasThePageForModerators(t *testing.T) {
+	api := console.Process{Roles: []string{"api", "fanout"}}
+	of := people()
+	of.Operator, of.Process = "/operator", api
+	for name, c := range map[string]struct {
+		cfg  console.Config
+		want int
+	}{
+		"the admin address":              {console.Config{Operator: "/", Process: api}, http.StatusOK},
+		"the address of the API":         {of, http.StatusNotFound},
+		"the admin address of a fan-out": {console.Config{Operator: "/", Process: console.Process{Roles: []string{"fanout"}}}, http.StatusNotFound},
+		"a console without an operator":  {people(), http.StatusNotFound},
+	} {
+		pages := newConsole(t, c.cfg)
+		assert.Equal(t, c.want, ask(t, pages, "/moderate").Code, name)
+		first := c.cfg.Operator
+		if first == "" {
+			first = "/"
+		}
+		assert.Equal(t, c.want == http.StatusOK, strings.Contains(ask(t, pages, first).Body.String(), `href="/moderate"`), name)
+	}
 }
 
 // A process beside other processes does not know the whole system, so the operators' page names the process.

@@ -1,0 +1,74 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/client"
+)
+
+// TestAModeratorEndsAPostAndAUser opens a hostile post and its author on the admin address, takes the post down, and removes the
+// author, with the keyboard only.
+func TestAModeratorEndsAPostAndAUser(t *testing.T) {
+	t.Parallel()
+	u, p := newDemo(t)
+	bob := u.as(t, "bob")
+	_, err := bob.PutMe(t.Context(), client.ProfileInput{Name: hostile, Bio: hostile, ImageURL: "https://other.example/bob.png"})
+	require.NoError(t, err)
+	_, err = bob.CreatePost(t.Context(), client.PostInput{Text: "Nothing is wrong with this"})
+	require.NoError(t, err)
+	post, err := bob.CreatePost(t.Context(), client.PostInput{Text: "Forged shoes, " + hostile})
+	require.NoError(t, err)
+	await(t, "the post is delivered", func() bool {
+		d, err := bob.Delivery(t.Context(), post.ID)
+		return err == nil && d.State == "complete"
+	})
+
+	window := newWindow(t)
+	page := window.open("http://" + u.admin + "/")
+	page.until("the page leads to the page for moderators", `document.querySelector("nav a[href='/moderate']")`)
+	page.run(chromedp.Click(`nav a[href="/moderate"]`, chromedp.ByQuery))
+	page.until("the form is there", `document.querySelector("#open [name=post]")`)
+	page.run(chromedp.SendKeys(`#open [name=post]`, post.ID+"\r", chromedp.ByQuery))
+	page.until("the post is there", `document.querySelector("#seen .text")`)
+	assert.Equal(t, "Forged shoes, "+hostile+hostile, page.text(`document.querySelector("#seen .text").textContent + document.querySelector("#seen .name").textContent`))
+	page.isOpenToAll("moderator-post")
+
+	page.accept()
+	page.run(chromedp.SendKeys(`.end [name=reason]`, "It advertises forged shoes.\r", chromedp.ByQuery))
+	page.until("the post is gone, with the reason", `document.querySelector("#seen strong")?.textContent === "Taken down: It advertises forged shoes."`)
+	d, err := bob.Delivery(t.Context(), post.ID)
+	require.NoError(t, err)
+	assert.Equal(t, "operator: It advertises forged shoes.", d.TakenDown.By+": "+d.TakenDown.Reason, "the author sees the reason")
+	page.isOpenToAll("moderator-gone")
+
+	page.here("/moderate?user=bob", `document.querySelector("#seen h2")?.textContent === `+"`"+hostile+"`")
+	assert.Equal(t, hostile, page.text(`document.querySelector("#seen .bio").textContent`))
+	page.until("posts are there", `[...document.querySelectorAll("#seen .entry .text")].map(e => e.textContent).join() === "Nothing is wrong with this"`)
+	page.isOpenToAll("moderator-user")
+	page.run(chromedp.SendKeys(`.end [name=again]`, "ada\r", chromedp.ByQuery))
+	page.until("another id removes nobody", `document.getElementById("toast").textContent === "This is not the id of the user: type bob."`)
+	page.run(chromedp.Evaluate(`document.querySelector(".end [name=again]").value = ""`, nil), chromedp.SendKeys(`.end [name=again]`, "bob\r", chromedp.ByQuery))
+	page.until("the user is removed", `/^bob is removed, with [\d,]+ things? of the user/.test(document.querySelector("#seen .card")?.textContent)`)
+	_, err = u.as(t, "ada").User(t.Context(), "bob")
+	gone, ok := errors.AsType[*client.Problem](err)
+	require.True(t, ok && gone.Status == http.StatusNotFound, err)
+	page.here("/moderate?user=bob", `document.querySelector("#seen .card")?.textContent.includes("bob")`)
+	page.here("/moderate?post=x", `document.querySelector("#seen .card")?.textContent.includes("is no post id")`)
+
+	// The browser logs each answer that refuses, and nothing else.
+	_, problems := page.seen()
+	for _, problem := range problems {
+		assert.Contains(t, problem, "410", "problem in the browser")
+	}
+	assert.Equal(t, "undefined", page.text(`typeof window.hacked`), "a text of a user ran")
+	require.NoError(t, chromedp.Cancel(window.ctx), "close the browser")
+	p.stop(t)
+}
