@@ -277,13 +277,13 @@ func (c *Client) LikedPostViews(id string) List[PostView] {
 	return list[PostView](c, view(), "v1", "users", id, "likes")
 }
 
-// Home lists the caller's home, newest first.
-func (c *Client) Home(source HomeSource) List[HomeItem] {
-	query := url.Values{}
+// Home lists the caller's home, newest first, with all values that a page shows.
+func (c *Client) Home(source HomeSource) List[PostView] {
+	query := view()
 	if source != Push {
 		query.Set("source", string(source))
 	}
-	return list[HomeItem](c, query, "v1", "home")
+	return list[PostView](c, query, "v1", "home")
 }
 
 // News reads the posts of the caller's home that are newer than the post after, newest first. last is the
@@ -291,7 +291,8 @@ func (c *Client) Home(source HomeSource) List[HomeItem] {
 // answers without a body, and News returns last.
 func (c *Client) News(ctx context.Context, after string, last News) (News, error) {
 	var news News
-	query := url.Values{"after": {after}}
+	query := view()
+	query.Set("after", after)
 	err := c.do(ctx, call{method: http.MethodGet, path: path("v1", "home"), query: query, known: last.ETag, etag: &news.ETag}, &news)
 	if err == nil && last.ETag != "" && news.ETag == last.ETag {
 		return last, nil

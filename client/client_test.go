@@ -268,8 +268,8 @@ func TestRequestsKeepTheContract(t *testing.T) {
 		{func(ctx context.Context, c *Client) error { return c.Unlike(ctx, "p") }, "DELETE", "/v1/posts/p/like", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.LikeCount(ctx, "p"); return err }, "GET", "/v1/posts/p/likes/count", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.LikeOf(ctx, "p", "u"); return err }, "GET", "/v1/posts/p/likes/u", ""},
-		{func(ctx context.Context, c *Client) error { _, err := c.Home(Pull).Page(ctx, "", 1); return err }, "GET", "/v1/home?limit=1&source=pull", ""},
-		{func(ctx context.Context, c *Client) error { _, err := c.News(ctx, "p", News{}); return err }, "GET", "/v1/home?after=p", ""},
+		{func(ctx context.Context, c *Client) error { _, err := c.Home(Pull).Page(ctx, "", 1); return err }, "GET", "/v1/home?expand=view&limit=1&source=pull", ""},
+		{func(ctx context.Context, c *Client) error { _, err := c.News(ctx, "p", News{}); return err }, "GET", "/v1/home?after=p&expand=view", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.Delivery(ctx, "p"); return err }, "GET", "/v1/posts/p/delivery", ""},
 		{func(ctx context.Context, c *Client) error { _, err := c.DevToken(ctx, "u", time.Hour); return err }, "POST", "/v1/dev/token", `{"user_id":"u","ttl_s":3600}`},
 		{func(ctx context.Context, c *Client) error { return c.BeAway(ctx) }, "POST", "/v1/dev/away", ""},
@@ -302,13 +302,13 @@ func TestNewsThatHaveNotChangedAreTheLastOnes(t *testing.T) {
 	c := scripted(t, s)
 	first, err := c.News(t.Context(), "p", News{})
 	require.NoError(t, err)
-	assert.Equal(t, News{Items: []HomeItem{{LikeCount: 7}}, Unread: 1, ETag: `W/"a"`}, first)
+	assert.Equal(t, News{Items: []PostView{{HomeItem: HomeItem{LikeCount: 7}}}, Unread: 1, ETag: `W/"a"`}, first)
 	second, err := c.News(t.Context(), "p", first)
 	require.NoError(t, err)
 	assert.Equal(t, first, second)
 	third, err := c.News(t.Context(), "p", second)
 	require.NoError(t, err)
-	assert.Equal(t, News{Items: []HomeItem{}, ETag: `W/"b"`}, third)
+	assert.Equal(t, News{Items: []PostView{}, ETag: `W/"b"`}, third)
 	for i, want := range []string{"", `W/"a"`, `W/"a"`} {
 		assert.Equal(t, want, s.requests[i].Header.Get("If-None-Match"))
 	}

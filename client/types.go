@@ -173,7 +173,7 @@ type PostReaction struct {
 	At     time.Time `json:"at"`
 }
 
-// HomeItem is one post in a home.
+// HomeItem is one post in a live home, and in a home that is read without views.
 type HomeItem struct {
 	Post      Post   `json:"post"`
 	Author    Author `json:"author"`
@@ -181,20 +181,28 @@ type HomeItem struct {
 	Liked     bool   `json:"liked" doc:"True if you like the post."`
 	// Reactions has the counts by kind of reaction, including likes. Reaction is the kind of the caller's
 	// reaction, or "" for none. If only likes are configured, Reactions is nil and Reaction is "".
-	Reactions map[string]int64 `json:"reactions,omitzero" doc:"The number of users of each kind of reaction that somebody has, likes among them. Absent where only likes are configured."`
-	Reaction  string           `json:"reaction,omitempty" doc:"The kind of your reaction. Absent if you have none, or where only likes are configured."`
+	Reactions    map[string]int64 `json:"reactions,omitzero" doc:"The number of users of each kind of reaction that somebody has, likes among them. Absent where only likes are configured."`
+	Reaction     string           `json:"reaction,omitempty" doc:"The kind of your reaction. Absent if you have none, or where only likes are configured."`
+	CommentCount int64            `json:"comment_count" doc:"The number of comments at the time of the read. The like count follows soon, this one is exact at once."`
 }
 
 // PostView is a post with all values that a page shows.
 type PostView struct {
 	HomeItem
-	CommentCount int64 `json:"comment_count" doc:"The number of comments at the time of the read. The like count follows soon, this one is exact at once."`
+	Kept
 	// LikedAt is the time at which the user liked the post, in a list of the user's liked posts. It is
 	// the zero time in any other list.
 	LikedAt time.Time `json:"liked_at,omitzero" doc:"In a list of liked posts: when the user of the list liked the post."`
 	// BookmarkedAt is the time at which the caller made the bookmark, in BookmarkViews. It is the zero
 	// time in any other list.
 	BookmarkedAt time.Time `json:"bookmarked_at,omitzero" doc:"In your list of bookmarks: when you made the bookmark."`
+}
+
+// Kept has what the caller keeps about a post.
+type Kept struct {
+	// Bookmarked is true for a bookmark of the caller, also while a block hides the post from the list of
+	// bookmarks.
+	Bookmarked bool `json:"bookmarked" doc:"True if you have a bookmark of the post."`
 }
 
 // Found is the answer to a call that asks for several ids.
@@ -210,7 +218,7 @@ type Found[T any] struct {
 // News has the posts of the caller's home that are newer than a given post.
 type News struct {
 	// Items has the newest of these posts, 20 at most. Home lists all of them.
-	Items []HomeItem `json:"items"`
+	Items []PostView `json:"items"`
 	// Unread is the number of all newer posts; 100 means 100 or more.
 	Unread int `json:"unread"`
 	// ETag identifies this answer.

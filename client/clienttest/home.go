@@ -18,7 +18,19 @@ func (s *Server) home(user string, r *http.Request) (int, any) {
 	if s.AlterHome != nil {
 		items = s.AlterHome(user, items)
 	}
-	postID := func(i client.HomeItem) string { return i.Post.ID }
+	if !expand(r) {
+		return newer(r, items, func(i client.HomeItem) string { return i.Post.ID })
+	}
+	views := make([]client.PostView, len(items))
+	for i, item := range items {
+		views[i] = s.viewOf(user, item)
+	}
+	return newer(r, views, func(v client.PostView) string { return v.Post.ID })
+}
+
+// newer answers with a page of a home, and with the number of newer posts if the request asks for posts after
+// a post.
+func newer[T any](r *http.Request, items []T, postID func(T) string) (int, any) {
 	if !r.URL.Query().Has("after") {
 		return page(r, items, postID)
 	}
@@ -26,15 +38,15 @@ func (s *Server) home(user string, r *http.Request) (int, any) {
 	if len(after) != 26 {
 		return fail(http.StatusUnprocessableEntity, "after")
 	}
-	items = slices.DeleteFunc(items, func(i client.HomeItem) bool { return i.Post.ID <= after })
+	items = slices.DeleteFunc(items, func(i T) bool { return postID(i) <= after })
 	status, body := page(r, items, postID)
-	news, ok := body.(listed[client.HomeItem])
+	news, ok := body.(listed[T])
 	if !ok {
 		return status, body
 	}
 	etag := `"`
 	for _, item := range news.Items {
-		etag += item.Post.ID
+		etag += postID(item)
 	}
 	unread := min(len(items), 100)
 	etag += strconv.Itoa(unread) + `"`

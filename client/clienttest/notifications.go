@@ -33,7 +33,7 @@ func (s *Server) notificationsOf(user string, views bool) (all []client.Notifica
 		n.Count, n.At = &others, n.Actors[0].At
 		n.Unread = n.At.After(s.read[user])
 		if views && target != "" {
-			n.Post = &client.PostView{HomeItem: s.item(user, target)}
+			n.Post = new(s.view(user, target))
 		}
 		all = append(all, n)
 	}

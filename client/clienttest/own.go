@@ -25,7 +25,8 @@ func (s *Server) listBookmarks(user string, r *http.Request) (int, any) {
 	}
 	views := make([]client.PostView, len(shown))
 	for i, b := range shown {
-		views[i] = client.PostView{HomeItem: s.item(user, b.PostID), BookmarkedAt: b.BookmarkedAt}
+		views[i] = s.view(user, b.PostID)
+		views[i].BookmarkedAt = b.BookmarkedAt
 	}
 	return page(r, views, func(v client.PostView) string { return v.Post.ID })
 }

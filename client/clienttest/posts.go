@@ -54,7 +54,7 @@ func (s *Server) endPosts() {
 
 func (s *Server) post(viewer string, r *http.Request) (int, any) {
 	if expand(r) {
-		return http.StatusOK, client.PostView{HomeItem: s.item(viewer, r.PathValue("id"))}
+		return http.StatusOK, s.view(viewer, r.PathValue("id"))
 	}
 	return http.StatusOK, s.feed.Posts[r.PathValue("id")]
 }
@@ -133,7 +133,7 @@ func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
 	var posts []client.Post
 	var views []client.PostView
 	for _, post := range s.feed.PostsOf(r.PathValue("id")) {
-		posts, views = append(posts, s.feed.Posts[post]), append(views, client.PostView{HomeItem: s.item(viewer, post)})
+		posts, views = append(posts, s.feed.Posts[post]), append(views, s.view(viewer, post))
 	}
 	if expand(r) {
 		return page(r, views, func(v client.PostView) string { return v.Post.ID })

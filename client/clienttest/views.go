@@ -31,6 +31,15 @@ func (s *Server) item(viewer, post string) client.HomeItem {
 	return item
 }
 
+// view returns a post with all values that a page shows.
+func (s *Server) view(viewer, post string) client.PostView {
+	return s.viewOf(viewer, s.item(viewer, post))
+}
+
+func (s *Server) viewOf(viewer string, item client.HomeItem) client.PostView {
+	return client.PostView{HomeItem: item, Kept: client.Kept{Bookmarked: s.feed.Bookmarks.Has(viewer, item.Post.ID)}}
+}
+
 func (s *Server) userView(viewer, user string) client.UserView {
 	u := s.feed.Users[user]
 	return client.UserView{ID: user, Name: u.Name, ImageURL: u.ImageURL, Following: s.feed.Follows.Has(viewer, user), FollowedBy: s.feed.Follows.Has(user, viewer)}
@@ -54,7 +63,7 @@ func (s *Server) postsByID(viewer string, r *http.Request) (int, any) {
 		if _, ok := s.feed.Posts[id]; !ok {
 			return client.PostView{}, false
 		}
-		return client.PostView{HomeItem: s.item(viewer, id)}, true
+		return s.view(viewer, id), true
 	})
 }
 

@@ -217,7 +217,7 @@ func TestDemoIsANetworkToLookAtOnceOnly(t *testing.T) {
 				known[item.Post.ID] = true
 			}
 		}
-		return slices.ContainsFunc(page.Items, func(item client.HomeItem) bool { return !known[item.Post.ID] && item.LikeCount > 0 })
+		return slices.ContainsFunc(page.Items, func(item client.PostView) bool { return !known[item.Post.ID] && item.LikeCount > 0 })
 	})
 	before, err := ada.User(t.Context(), "margaret")
 	require.NoError(t, err)

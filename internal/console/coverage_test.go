@@ -23,7 +23,7 @@ func places() map[string]place {
 		"delete-me":       {"account.templ", `hx-delete="/v1/me"`},
 		"export-me":       {"assets/session.js", `request("GET", "/v1/me/export"`},
 
-		"get-home":    {"home.templ", `hx-get="/v1/home?limit=20"`},
+		"get-home":    {"home.templ", `hx-get="/v1/home?limit=20&expand=view"`},
 		"stream-home": {"account.templ", `hx-sse:connect="/v1/home/stream"`},
 		"create-post": {"home.templ", `hx-post="/v1/posts"`},
 

@@ -135,7 +135,7 @@ func readPatterns() []accessPattern {
 			_, err := s.HomeNews(ctx, "viewer", home.Query{After: s.post.ID}, first)
 			return err
 		}},
-		{"view of a post", "as 9, which has the number of comments; with the author, the like count and the own like", func(ctx context.Context, s *sample) error {
+		{"view of a post", "as 9, which has the number of comments; with the author, the like count, and the own like and bookmark", func(ctx context.Context, s *sample) error {
 			_, err := s.cold().PostView(ctx, "viewer", s.post.ID)
 			return err
 		}},
@@ -263,6 +263,12 @@ func readPatterns() []accessPattern {
 		{"a read marker", "`u#U#marker` / `m#NAME`", func(ctx context.Context, s *sample) error {
 			_, err := s.MarkerOf(ctx, "viewer", "home")
 			return err
+		}},
+		{"home by push, as views", "as 16; the reader's bookmarks in `u#U#bookmark` in the range of the posts, and `u#U` / `info`", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().Home(ctx, "viewer", home.Query{View: true}, first))
+		}},
+		{"home by push, as views, names and counts known", "as 18, with the same", func(ctx context.Context, s *sample) error {
+			return pageOf(s.Home(ctx, "viewer", home.Query{View: true}, first))
 		}},
 	}
 	return append(patterns, noticePatterns()...)
@@ -545,7 +551,7 @@ const accessPatternsWrites = `
 An empty list also reads its user's profile, because the user may be unknown. If a list has to skip many
 items, the request makes 12 calls at most, and returns a short page with a cursor. A page
 with few deleted posts (a home, bookmarks, likes and comments by user) first reads few more posts,
-in 3 more calls at most; then it reads 100 at a time, at 104 units. Views take 5 more calls at
+in 3 more calls at most; then it reads 100 at a time, at 104 units. Views take 8 more calls at
 most. If the names are known, a view costs half a unit for its like count, and a page also the
 reader's own likes or edges.
 

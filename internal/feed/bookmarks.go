@@ -182,6 +182,68 @@ func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked
 	return bookmarkedOf(*stored), nil
 }
 
+// CallsOfKept is the number of table calls of KeptOf that a request counts in advance: the query, and the
+// profile.
+const CallsOfKept = 2
+
+// keptFor returns KeptOf for a viewer with Kept, nil for any other viewer.
+func (s *Service) keptFor(ctx context.Context, calls *page.Budget, viewer Viewer, refs []access.Ref) (map[string]Kept, error) {
+	if !viewer.Kept {
+		return nil, nil
+	}
+	return s.KeptOf(ctx, calls, viewer.ID, refs)
+}
+
+// KeptOf returns what user keeps about some posts, by one round trip. Neither read is consistent. The
+// caller has counted CallsOfKept.
+func (s *Service) KeptOf(ctx context.Context, calls *page.Budget, user string, refs []access.Ref) (map[string]Kept, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	var own []schema.Bookmark
+	keep := func(it table.Item) error {
+		b, err := schema.ParseBookmark(it)
+		own = append(own, b)
+		return err
+	}
+	var profile *table.Item
+	err := s.access.All(ctx,
+		func(ctx context.Context) (err error) {
+			profile, err = s.access.Recent.One(ctx, schema.ProfileKey(user))
+			return err
+		},
+		func(ctx context.Context) error {
+			rest := refs
+			if len(refs) > 1 {
+				var err error
+				if rest, err = s.ownOfPosts(ctx, table.Query{PK: schema.BookmarksPK(user)}, refs, keep); err != nil {
+					return err
+				}
+				calls.Spend(access.Batches(len(rest)))
+			}
+			keys := make([]table.Key, len(rest))
+			for i, r := range rest {
+				keys[i] = schema.BookmarkOfKey(user, r.Post)
+			}
+			found, err := s.access.BatchGet(ctx, keys, false)
+			for _, it := range found {
+				err = errors.Join(err, fault.Wrap("table", keep(it)))
+			}
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	after, kept := "", make(map[string]Kept, len(own))
+	if profile != nil {
+		after = profile.Str(schema.AttrAfter)
+	}
+	for _, b := range own {
+		kept[b.Post] = Kept{Bookmarked: !ownBookmarks().former(b, after)}
+	}
+	return kept, nil
+}
+
 // Bookmarks lists user's bookmarks of living posts, the newest bookmark first. Bookmarks leaves out a
 // post while a block exists between the post's author and user.
 func (s *Service) Bookmarks(ctx context.Context, user string, in page.Request) (page.List[Bookmarked], error) {

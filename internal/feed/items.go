@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
@@ -14,20 +13,16 @@ import (
 	"fanfare/internal/table"
 )
 
-// likesForEachPost bounds the query of a viewer's own likes: for each post of the page, the query
-// reads likesForEachPost likes at most. These likes cost a fifth of the read of the page's likes by
-// key.
-const likesForEachPost = 3
-
 // Hydrate turns references into home items and leaves out deleted posts.
 //
 // Posts are read consistently, so that no post shows after its deletion was answered (I2). Authors,
 // counts and the viewer's likes may be older. posts contains the posts if the caller has read them, or
 // is nil.
-func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
+func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer Viewer, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
 	var own map[string]string
+	var kept map[string]Kept
 	bylines := s.bylinesFrom()
 	authors := authorKeys(keys, func(i int) bool { return refs[i].Post < bylines })
 	ifKept := authorKeys(keys, func(i int) bool { return refs[i].Post >= bylines })
@@ -36,7 +31,11 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string
 			found, err = s.access.Recent.Get(ctx, append(countKeys(keys), authors...), ifKept...)
 			return err
 		},
-		func(ctx context.Context) (err error) { own, err = s.ownReactions(ctx, calls, viewer, refs); return err },
+		func(ctx context.Context) (err error) {
+			own, err = s.ownReactions(ctx, calls, viewer.ID, refs)
+			return err
+		},
+		func(ctx context.Context) (err error) { kept, err = s.keptFor(ctx, calls, viewer, refs); return err },
 	}
 	if posts == nil {
 		reads = append(reads, func(ctx context.Context) (err error) { posts, err = s.access.Posts(ctx, itemPosts(keys)); return err })
@@ -57,13 +56,13 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string
 		}
 		maps.Copy(found, profiles)
 	}
-	return s.items(itemParts{posts, found, own, bylines}, refs, keys)
+	return s.items(itemParts{posts, found, own, kept, bylines}, refs, keys)
 }
 
 // FillUp returns items as Hydrate does, for a page that lacks missing items because posts were
 // deleted. The next posts may be deleted, too, so FillUp reads the posts first, and then the counts,
 // authors and likes of shown posts only. more reports whether a living post follows the page.
-func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, missing int) (items []HomeItem, more bool, err error) {
+func (s *Service) FillUp(ctx context.Context, viewer Viewer, refs []access.Ref, missing int) (items []HomeItem, more bool, err error) {
 	posts, err := s.access.Posts(ctx, access.PostKeys(refs))
 	if err != nil {
 		return nil, false, err
@@ -76,15 +75,27 @@ func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, 
 	keys := homeKeysOf(shown)
 	bylines := s.bylinesFrom()
 	authors := authorKeys(keys, func(i int) bool { return shown[i].Post < bylines || lacksByline(posts[keys[i].post]) })
-	found, err := s.access.BatchGet(ctx, slices.Concat(countKeys(keys), authors, likeKeys(viewer, shown)), false, append(s.access.Shown(), schema.LikeAttrs()...)...)
+	var found map[table.Key]table.Item
+	var kept map[string]Kept
+	err = s.access.All(ctx,
+		func(ctx context.Context) (err error) {
+			all := slices.Concat(countKeys(keys), authors, likeKeys(viewer.ID, shown))
+			found, err = s.access.BatchGet(ctx, all, false, append(s.access.Shown(), schema.LikeAttrs()...)...)
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			kept, err = s.keptFor(ctx, &page.Budget{}, viewer, shown)
+			return err
+		},
+	)
 	if err != nil {
 		return nil, false, err
 	}
-	own, err := reactionsOf(viewer, shown, found)
+	own, err := reactionsOf(viewer.ID, shown, found)
 	if err != nil {
 		return nil, false, err
 	}
-	items, err = s.items(itemParts{posts, found, own, bylines}, shown, keys)
+	items, err = s.items(itemParts{posts, found, own, kept, bylines}, shown, keys)
 	return items, len(living) > missing, err
 }
 
@@ -135,11 +146,13 @@ func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
 // lacksByline reports whether a post has no byline.
 func lacksByline(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
 
-// itemParts are the reads for home items: posts has the posts, found has their counts and authors, and
-// own has the viewer's reactions. Posts from the id bylines on show their bylines.
+// itemParts are the reads for home items: posts has the posts, found has their counts and authors, own
+// has the viewer's reactions, and kept has what the viewer keeps. Posts from the id bylines on show their
+// bylines.
 type itemParts struct {
 	posts, found map[table.Key]table.Item
 	own          map[string]string
+	kept         map[string]Kept
 	bylines      string
 }
 
@@ -156,7 +169,9 @@ func (s *Service) items(p itemParts, refs []access.Ref, keys []homeKeys) ([]Home
 		if err != nil {
 			return nil, fault.Wrap("table", err)
 		}
-		item := HomeItem{Post: postOf(post), Author: HomeAuthor{ID: r.Author}, Liked: p.own[r.Post] == schema.KindLike, CommentCount: max(0, post.Comments)}
+		item := HomeItem{
+			Post: postOf(post), Author: HomeAuthor{ID: r.Author}, Liked: p.own[r.Post] == schema.KindLike, CommentCount: max(0, post.Comments), Kept: p.kept[r.Post],
+		}
 		by := schema.Byline{V: -1}
 		if r.Post >= p.bylines && post.Byline.Name != "" {
 			by = post.Byline
@@ -184,36 +199,20 @@ func (s *Service) items(p itemParts, refs []access.Ref, keys []homeKeys) ([]Home
 	return items, nil
 }
 
-// ownReactions returns viewer's reactions to posts. ownReactions queries the index of likes by user
-// for the reactions between the page's oldest and newest post. If viewer has liked very many posts of
-// that time, ownReactions reads the remaining likes of the page by key (docs/decisions/0020). Neither
-// read is consistent. The caller has counted one table call.
+// ownReactions returns viewer's reactions to posts, by the index of likes by user, as ownOfPosts does.
+// Neither read is consistent. The caller has counted one table call.
 func (s *Service) ownReactions(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) (map[string]string, error) {
 	own := make(map[string]string, len(refs))
 	if s.cfg.LikesByUser && len(refs) > 1 {
-		older := func(a, b access.Ref) int { return strings.Compare(a.Post, b.Post) }
-		q := table.Query{
-			Index: true, PK: schema.UserLikesPK(viewer), Descending: true, PageSize: likesForEachPost * len(refs),
-			Low: schema.PostSK(slices.MinFunc(refs, older).Post), High: schema.PostSK(slices.MaxFunc(refs, older).Post),
+		rest, err := s.ownOfPosts(ctx, table.Query{Index: true, PK: schema.UserLikesPK(viewer)}, refs, func(it table.Item) error {
+			like, err := schema.ParseLike(it)
+			own[like.Post] = like.Kind
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
-		rest := "" // the sort key below which likes remain to be read
-		for page, err := range s.access.Store.Query(ctx, q) {
-			if err != nil {
-				return nil, fault.Wrap("table", err)
-			}
-			for _, it := range page.Items {
-				like, err := schema.ParseLike(it)
-				if err != nil {
-					return nil, fault.Wrap("table", err)
-				}
-				own[like.Post] = like.Kind
-			}
-			if n := len(page.Items); page.More && n > 0 {
-				rest = page.Items[n-1].Str(table.AttrGSI1SK)
-				break
-			}
-		}
-		refs = slices.DeleteFunc(slices.Clone(refs), func(r access.Ref) bool { return schema.PostSK(r.Post) >= rest })
+		refs = rest
 		calls.Spend(access.Batches(len(refs)))
 	}
 	found, err := s.access.BatchGet(ctx, likeKeys(viewer, refs), false)

@@ -3,9 +3,12 @@ package feed
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -101,4 +104,35 @@ func (s *Service) transactIfUnchanged(ctx context.Context, ops []table.TransactO
 		return false, nil
 	}
 	return err == nil, fault.Wrap("table", err)
+}
+
+// ownForEachPost bounds the query of a viewer's own likes or bookmarks: for each post of a page, the query
+// reads ownForEachPost items at most. These items cost a fifth of the read of the page's items by key.
+const ownForEachPost = 3
+
+// ownOfPosts reads a user's likes or bookmarks of the posts of a page, by one call: the items of q's
+// partition between the page's oldest and newest post. If the user has very many items of that time, rest
+// has the posts whose items remain to be read by key (docs/decisions/0020). The read is not consistent.
+func (s *Service) ownOfPosts(ctx context.Context, q table.Query, refs []access.Ref, each func(table.Item) error) (rest []access.Ref, err error) {
+	older := func(a, b access.Ref) int { return strings.Compare(a.Post, b.Post) }
+	q.Low, q.High = schema.PostSK(slices.MinFunc(refs, older).Post), schema.PostSK(slices.MaxFunc(refs, older).Post)
+	q.Descending, q.PageSize = true, ownForEachPost*len(refs)
+	for page, err := range s.access.Store.Query(ctx, q) {
+		if err != nil {
+			return nil, fault.Wrap("table", err)
+		}
+		for _, it := range page.Items {
+			if err := each(it); err != nil {
+				return nil, fault.Wrap("table", err)
+			}
+		}
+		if n := len(page.Items); page.More && n > 0 {
+			last := page.Items[n-1].Key.SK
+			if q.Index {
+				last = page.Items[n-1].Str(table.AttrGSI1SK)
+			}
+			return slices.DeleteFunc(slices.Clone(refs), func(r access.Ref) bool { return schema.PostSK(r.Post) >= last }), nil
+		}
+	}
+	return nil, nil
 }

@@ -56,10 +56,11 @@ func (w *world) crowd(viewer string, authors, posts int) []string {
 func TestHomeTakesTwoRoundTripsAndFortyKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		authors, posts int
-		marked         bool
+		marked, view   bool
 		keys           int
 		trips          int
 	}{
+		"a page and more, as views":               {authors: 19, posts: 30, view: true, keys: 20*2 + 1, trips: 2},
 		"less than a page":                        {authors: 5, posts: 12, keys: 12 * 2, trips: 2},
 		"a page and more, one author":             {authors: 1, posts: 30, keys: 20 * 2, trips: 2},
 		"a page and more, 19 authors":             {authors: 19, posts: 30, keys: 20 * 2, trips: 2},
@@ -78,7 +79,7 @@ func TestHomeTakesTwoRoundTripsAndFortyKeys(t *testing.T) {
 				tp.take()
 				tp.latency = time.Second
 				began := time.Now()
-				l, err := w.Home(t.Context(), "viewer", home.Query{}, page.Request{})
+				l, err := w.Home(t.Context(), "viewer", home.Query{View: c.view}, page.Request{})
 				require.NoError(t, err)
 				if took := time.Since(began); took != time.Duration(c.trips)*time.Second {
 					t.Errorf("it took %s, want %d round trips of a second", took, c.trips)
@@ -104,6 +105,9 @@ func TestHomeTakesTwoRoundTripsAndFortyKeys(t *testing.T) {
 				}
 				if c.posts > 0 {
 					wantQueries++ // the viewer's own likes
+				}
+				if c.view {
+					wantQueries++ // the viewer's bookmarks
 				}
 				assert.Equal(t, wantQueries, queries)
 			})

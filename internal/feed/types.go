@@ -108,6 +108,20 @@ type HomeItem struct {
 	Reaction  string
 	// CommentCount is exact at the time of the read (I4).
 	CommentCount int64
+	// Kept is zero unless the read was for a Viewer with Kept.
+	Kept
+}
+
+// Viewer is the user for whom items are read. With Kept, the items have what the viewer keeps.
+type Viewer struct {
+	ID   string
+	Kept bool
+}
+
+// Kept has what a viewer keeps about a post.
+type Kept struct {
+	// Bookmarked is true for a bookmark of the viewer's present life, also over a block.
+	Bookmarked bool
 }
 
 // HomeAuthor is an author in a home. A changed Name or ImageURL shows after a worker has written the

@@ -301,7 +301,7 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 		"liked posts": {func() error { return pageOf(w.LikedPostViews(t.Context(), "ann", "ann", page)) }, 8},
 		"by user":     {func() error { return pageOf(w.CommentViewsByUser(t.Context(), "ann", authors[0], page)) }, 8},
 		"posts":       {func() error { return pageOf(w.PostViewsByUser(t.Context(), "ann", authors[0], feed.PostRange{}, page)) }, 5},
-		"post":        {func() error { _, err := w.PostView(t.Context(), "ann", ids[0]); return err }, 4},
+		"post":        {func() error { _, err := w.PostView(t.Context(), "ann", ids[0]); return err }, 6},
 		"posts by id": {func() error { _, err := w.PostViews(t.Context(), "ann", ids); return err }, 6},
 		"users by id": {func() error { _, err := w.UserViews(t.Context(), "ann", authors); return err }, 5},
 	} {

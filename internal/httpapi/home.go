@@ -10,28 +10,56 @@ import (
 	"fanfare/client"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
 )
 
 func toHomeItem(it feed.HomeItem) client.HomeItem {
-	return client.HomeItem{Post: toPost(it.Post), Author: client.Author(it.Author), LikeCount: it.LikeCount, Liked: it.Liked, Reactions: it.Reactions, Reaction: it.Reaction}
+	return client.HomeItem{
+		Post: toPost(it.Post), Author: client.Author(it.Author), LikeCount: it.LikeCount, Liked: it.Liked, Reactions: it.Reactions, Reaction: it.Reaction, CommentCount: it.CommentCount,
+	}
 }
 
-// HomePage is a page of a home.
-type HomePage struct {
-	List[client.HomeItem]
+func toHomeView(it feed.HomeItem) client.PostView {
+	return client.PostView{HomeItem: toHomeItem(it), Kept: client.Kept(it.Kept)}
+}
+
+// HomePage is a page of a home, HomeViews the same page with expand=view.
+type (
+	HomePage struct {
+		List[client.HomeItem]
+		Newer
+	}
+	HomeViews struct {
+		List[client.PostView]
+		Newer
+	}
+)
+
+// Newer has the number of newer posts. The type is exported because huma ignores embedded types that are not
+// exported.
+type Newer struct {
 	Unread *int `json:"unread,omitempty" minimum:"0" maximum:"100" doc:"The number of posts newer than after; 100 is 100 or more. Only the first page of a request with after has it."`
+}
+
+// homeBody returns the body of a page of a home.
+func homeBody(expanded bool, list page.List[feed.HomeItem], unread *int) any {
+	if expanded {
+		return HomeViews{toList(toHomeView, list), Newer{unread}}
+	}
+	return HomePage{toList(toHomeItem, list), Newer{unread}}
 }
 
 // homeOut is a page of a home, or 304 without a body.
 type homeOut struct {
 	Status int
 	ETag   string `header:"ETag" doc:"It changes with the ids of the answer and with unread. Only requests with after get it."` //nolint:tagliatelle // the name in RFC 9110
-	Body   HomePage
+	Body   any
 }
 
 func (a *API) registerHome() {
 	type homeIn struct {
 		Page
+		Views
 		Source      string `query:"source" enum:"push,pull" default:"push" doc:"pull computes the same list from the posts of the users you follow, without the timeline. It counts several times against the rate limit, about once for each 100 of them. If you follow more than 1,000 users, the first page counts for all of them and the next ones show the posts that it found, up to 100. If you follow more than 5,000, the first pages are empty, with a next_cursor, until the posts of all were read, 5,000 users a request."`
 		After       ulid   `query:"after" doc:"A post id: list only newer posts, and count them."`
 		IfNoneMatch string `header:"If-None-Match" doc:"An ETag of an earlier answer to the same request with after: the answer is 304 if no id has changed."`
@@ -39,25 +67,27 @@ func (a *API) registerHome() {
 	op := operation(route{http.MethodGet, "/v1/home", "get-home", "Home", "List your posts and those of the users you follow, newest first"}, http.StatusOK)
 	op.Description = "The first page may be a second late with the newest posts of large authors, which are merged in when a home is read. For that second two processes may differ. " +
 		"Your own posts are there at once, deleted posts and the posts of users you unfollowed or mute are gone at once, and pages with a cursor are never late."
-	op.Responses = map[string]*huma.Response{"304": {Description: "No id has changed since If-None-Match."}}
+	op = either[HomePage, HomeViews](a, op)
+	op.Responses["304"] = &huma.Response{Description: "No id has changed since If-None-Match."}
 	// encoding/json writes the page: an encoder of our own saved 0 to 15 % of a page, which is less than its code is worth.
 	register(a, op, func(ctx context.Context, in *homeIn) (*homeOut, error) {
-		query := home.Query{Pull: in.Source == "pull", After: string(in.After)}
+		query := home.Query{Pull: in.Source == "pull", After: string(in.After), View: in.wanted()}
 		if in.After == "" {
-			page, err := a.homes.Home(ctx, userOf(ctx), query, in.request())
+			list, err := a.homes.Home(ctx, userOf(ctx), query, in.request())
 			if err != nil {
 				return nil, err
 			}
-			return &homeOut{Status: http.StatusOK, Body: HomePage{List: toList(toHomeItem, page)}}, nil
+			return &homeOut{Status: http.StatusOK, Body: homeBody(in.wanted(), list, nil)}, nil
 		}
 		news, err := a.homes.HomeNews(ctx, userOf(ctx), query, in.request())
 		if err != nil {
 			return nil, err
 		}
-		out := &homeOut{Status: http.StatusOK, Body: HomePage{List: toList(toHomeItem, news.List)}}
-		if in.Cursor == "" {
-			out.Body.Unread = &news.Unread
+		unread := &news.Unread
+		if in.Cursor != "" {
+			unread = nil
 		}
+		out := &homeOut{Status: http.StatusOK, Body: homeBody(in.wanted(), news.List, unread)}
 		if len(news.Items) == 0 && news.NextCursor != "" { // the page has no news yet, but a further page may have some
 			return out, nil
 		}

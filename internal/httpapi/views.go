@@ -45,7 +45,7 @@ func anyOf[F, T any](to func(F) T, in F, err error) (*anyOut, error) {
 }
 
 func toPostView(v view.Post) client.PostView {
-	return client.PostView{HomeItem: toHomeItem(v.HomeItem), CommentCount: v.CommentCount}
+	return toHomeView(v.HomeItem)
 }
 
 func toPostViews(in page.List[view.Post]) List[client.PostView] { return toList(toPostView, in) }

@@ -228,7 +228,7 @@ func (w *World) checkHome(ctx context.Context, service *domain, user string, pul
 	l := w.load
 	r := w.reader(service)
 	items, err := whole(r, func(page page.Request) (page.List[feed.HomeItem], error) {
-		return service.Home(ctx, user, home.Query{Pull: pull}, page)
+		return service.Home(ctx, user, home.Query{Pull: pull, View: true}, page)
 	})
 	if err != nil {
 		l.fail("I1", "home of %s (pull %v): %v", user, pull, err)

@@ -257,7 +257,7 @@ func (r *reader) checkEdges(ctx context.Context, user string) {
 }
 
 // checkEntry checks the data that a home shows with a post: the present name of the author (I5),
-// the count of the likes, and the viewer's own like (I3).
+// the count of the likes, the viewer's own like (I3) and bookmark (I5), and the number of comments (I4).
 func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	l := r.w.load
 	counts := map[string]int64{}
@@ -275,6 +275,12 @@ func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	}
 	if !r.held[mine.version] && (it.Reaction != mine.kind || it.Liked != (mine.kind == schema.KindLike)) {
 		l.fail("I3", "home of %s shows %s with liked=%v and the reaction %q, want %q", viewer, it.Post.ID, it.Liked, it.Reaction, mine.kind)
+	}
+	if kept := r.w.itemOf(schema.BookmarkOfKey(viewer, it.Post.ID)) != nil; it.Bookmarked != kept {
+		l.fail("I5", "home of %s shows %s with bookmarked=%v, want %v", viewer, it.Post.ID, it.Bookmarked, kept)
+	}
+	if n := int64(len(r.w.partition(schema.CommentsPK(it.Post.ID)))); it.CommentCount != n {
+		l.fail("I4", "home of %s shows %s with %d comments, want %d", viewer, it.Post.ID, it.CommentCount, n)
 	}
 	var name string
 	if profile := r.w.items[schema.ProfileKey(it.Post.AuthorID)]; profile != nil {

@@ -432,6 +432,11 @@ func bugs() []bug {
 			})(items)
 		}`}}},
 		{"bookmarks shown over a block", "I2", []edit{{bookmark, `return blocked[refs[b.PostID].Author] }), err`, `return blocked[b.PostID] }), err`}}},
+		{"bookmark of another user in a home", "I5", []edit{{bookmark, `table.Query{PK: schema.BookmarksPK(user)}, refs, keep)`, `table.Query{PK: schema.BookmarksPK(refs[0].Author)}, refs, keep)`}}},
+		{"bookmark of the newest post of a page not read", "I5", []edit{{"internal/feed/own.go", `q.Descending, q.PageSize = true`, `q.High = schema.PostSK(slices.MinFunc(refs, older).Post)
+	q.Descending, q.PageSize = true`}}},
+		{"bookmarks of a filled up home not read", "I5", []edit{{"internal/feed/items.go", `kept, err = s.keptFor(ctx, &page.Budget{}, viewer, shown)`, `_ = kept`}}},
+		{"comments of a home not counted", "I4", []edit{{"internal/feed/items.go", `CommentCount: max(0, post.Comments)`, `CommentCount: 0`}}},
 		{"bookmarks read with eventual consistency", "I5", []edit{{bookmark, `Descending: true, Consistent: true}`, `Descending: true}`}}},
 		{"sweep that takes a renewed mute", "I12", []edit{{"internal/feed/mutes.go", `If: table.Any{table.Absent{}, sameMute(m)}`, `If: nil`}}},
 		{"like taken back by an id that the next life reaches", "I12", []edit{{forget, `version, err := sw.r.access.IDs.Before(sw.event)`, `version, err := sw.r.access.IDs.After(id.Floor(sw.r.access.Now().Add(2 * feed.LifeGap)))`}}},

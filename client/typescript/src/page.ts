@@ -11,7 +11,7 @@ const most = 100;
 // the older ones among the shown items that still exist. Call it at each event open and stale, before you take the
 // next event from the loop.
 export async function reread(fanfare: Fanfare, shown: readonly HomeItem[], signal?: AbortSignal): Promise<HomeItem[]> {
-  const page = await fanfare.get('/v1/home', { query: { limit: Math.min(most, Math.max(20, shown.length)) }, signal });
+  const page = await fanfare.get('/v1/home', { query: { expand: 'view', limit: Math.min(most, Math.max(20, shown.length)) }, signal });
   const last = page.items.at(-1)?.post.id ?? '', items: HomeItem[] = [...page.items];
   let older = page.next_cursor ? shown.map(({ post }) => post.id).filter(id => id < last) : [];
   while (older.length) {

@@ -26,7 +26,7 @@ export function entry(item, whole = false) {
     edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
     ends: post.expires_at && "ends " + exact(post.expires_at), data: post.data && JSON.stringify(post.data, null, 2),
     likes: number(item.like_count ?? counts.like ?? 0), comments: item.comment_count > 0 ? number(item.comment_count) : "",
-    marked: String(Boolean(item.bookmarked_at)), pressed: String(Boolean(item.liked)),
+    marked: String(Boolean(item.bookmarked)), pressed: String(Boolean(item.liked)),
     choices: kinds().map(kind => ({ kind, post: post.id, pressed: String(item.reaction === kind) })), chooses: kinds().length > 0,
     counts: reactions(post.id, counts),
   });

@@ -73,10 +73,10 @@ func newRecentReads(a *Access) *Recent {
 	}
 }
 
-// Shown returns the attributes of authors and like counts that reads show. Reads show no ledgers and
-// no custom data.
+// Shown returns the attributes of authors and like counts that reads show or compare. Reads show no
+// ledgers and no custom data.
 func (a *Access) Shown() []string {
-	shown := []string{schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes, schema.AttrAsOf}
+	shown := []string{schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrAfter, schema.AttrLikes, schema.AttrAsOf}
 	for _, kind := range a.Reactions {
 		shown = append(shown, schema.AttrCount(kind))
 	}

@@ -312,7 +312,7 @@ func (h *Homes) hydrate(ctx context.Context, viewer string, refs []access.Ref, o
 	shown = refs
 	reads := []func(context.Context) error{
 		func(ctx context.Context) (err error) {
-			items, err = h.items.Hydrate(ctx, &page.Budget{}, viewer, refs, nil)
+			items, err = h.items.Hydrate(ctx, &page.Budget{}, feed.Viewer{ID: viewer}, refs, nil)
 			return err
 		},
 	}

@@ -25,7 +25,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 	}
 	before := at.before
 	// These calls are reserved for the first page: entries and marks, and then the page's items.
-	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1)
+	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1 + query.calls())
 	of, err := h.newerThan(ctx, query.After)
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
@@ -42,7 +42,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 	// The page does not read the post that follows. That post may be deleted, and then the last page is
 	// empty.
 	looked := refs.Items[:min(in.Size(), len(refs.Items))]
-	items, err := h.items.Hydrate(ctx, calls, viewer, looked, nil)
+	items, err := h.items.Hydrate(ctx, calls, query.viewer(viewer), looked, nil)
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
 	}
@@ -60,7 +60,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 		}
 		var look int
 		var own *page.Budget
-		if want, look, own = homeRefill(calls, small, again, missing); own == nil {
+		if want, look, own = homeRefill(calls, small, again, callsOfItems(query, missing)); own == nil {
 			return homePage(items, before, scope), nil
 		}
 		small = 0
@@ -76,22 +76,32 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 		}
 		looked = refs.Items[:min(look, len(refs.Items))]
 		var shown []feed.HomeItem
-		if shown, more, err = h.items.FillUp(ctx, viewer, looked, missing); err != nil {
+		if shown, more, err = h.items.FillUp(ctx, query.viewer(viewer), looked, missing); err != nil {
 			return page.List[feed.HomeItem]{}, err
 		}
 		items = append(items, shown...)
 	}
 }
 
+// callsOfItems returns the number of table calls for the counts, authors, likes and kept things of missing
+// items.
+func callsOfItems(query Query, missing int) int {
+	n := access.Batches(3*missing) + query.calls()
+	if query.View {
+		n += access.Batches(missing)
+	}
+	return n
+}
+
 // homeRefill returns the number of references that a page with missing items reads next (want), the
 // number of those posts that the page reads (look), and the budget of the read. The budget is nil if
 // calls has too few calls left. small is the size of a small refill, 0 for no small refill. again is
-// the number of calls for more references.
+// the number of calls for more references, and items the number of calls of callsOfItems.
 //
 // A small refill takes the calls of merged lists from the budget. It is made only if enough calls
 // remain for a large refill. Otherwise a page could end earlier than without a small refill.
-func homeRefill(calls *page.Budget, small, again, missing int) (want, look int, own *page.Budget) {
-	large := again + 1 + access.Batches(3*missing)
+func homeRefill(calls *page.Budget, small, again, items int) (want, look int, own *page.Budget) {
+	large := again + 1 + items
 	if small > 0 && calls.TakeBefore(again-1, large) {
 		return min(small+1, page.MostSmall), small, &page.Budget{}
 	}

@@ -31,8 +31,8 @@ import (
 
 // items makes the items of a home from references to posts. feed.Service implements items.
 type items interface {
-	Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]feed.HomeItem, error)
-	FillUp(ctx context.Context, viewer string, refs []access.Ref, missing int) (shown []feed.HomeItem, more bool, err error)
+	Hydrate(ctx context.Context, calls *page.Budget, viewer feed.Viewer, refs []access.Ref, posts map[table.Key]table.Item) ([]feed.HomeItem, error)
+	FillUp(ctx context.Context, viewer feed.Viewer, refs []access.Ref, missing int) (shown []feed.HomeItem, more bool, err error)
 }
 
 // mutes returns a user's muted authors. feed.Service implements mutes.

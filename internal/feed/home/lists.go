@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
 )
@@ -91,8 +92,21 @@ const homeReaders = 100
 
 // Query selects how a home is computed: from the timeline (push), or only from the followees' post
 // lists (pull). Push and pull return the same list and share their cursors. A non-empty After leaves
-// out that post and all older posts; such a list has separate cursors.
+// out that post and all older posts; such a list has separate cursors. With View, the items have
+// what the viewer keeps.
 type Query struct {
 	Pull  bool
 	After string
+	View  bool
+}
+
+func (q Query) viewer(id string) feed.Viewer { return feed.Viewer{ID: id, Kept: q.View} }
+
+// calls returns the number of table calls for what the viewer keeps, apart from the posts that are read
+// by key.
+func (q Query) calls() int {
+	if q.View {
+		return feed.CallsOfKept
+	}
+	return 0
 }

@@ -174,7 +174,7 @@ func (h *Homes) gatheredPage(ctx context.Context, viewer string, query Query, at
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
 	}
-	items, err := h.items.Hydrate(ctx, &page.Budget{}, viewer, refs, nil)
+	items, err := h.items.Hydrate(ctx, &page.Budget{}, query.viewer(viewer), refs, nil)
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
 	}

@@ -32,7 +32,7 @@ import (
 type domain interface {
 	User(ctx context.Context, user string) (feed.User, error)
 	MutesOf(ctx context.Context, user string) (map[string]bool, error)
-	Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]feed.HomeItem, error)
+	Hydrate(ctx context.Context, calls *page.Budget, viewer feed.Viewer, refs []access.Ref, posts map[table.Key]table.Item) ([]feed.HomeItem, error)
 }
 
 // Notices reads notifications. Its methods are safe for concurrent use.

@@ -3,6 +3,8 @@ package view
 import (
 	"context"
 
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/notices"
 	"fanfare/internal/page"
 )
@@ -25,7 +27,8 @@ func (n Notice) JSONBytes() int {
 	return size
 }
 
-// NoticeViews adds the views of the users to a page of notifications. The page already has the posts.
+// NoticeViews adds the views of the users, and what the viewer keeps, to a page of notifications. The
+// page already has the posts.
 func (v *Views) NoticeViews(ctx context.Context, viewer string, list notices.Page[notices.Notice]) (notices.Page[Notice], error) {
 	var users []string
 	for _, of := range list.Items {
@@ -33,16 +36,39 @@ func (v *Views) NoticeViews(ctx context.Context, viewer string, list notices.Pag
 			users = append(users, actor.UserID)
 		}
 	}
-	var views map[string]User
-	if len(users) > 0 {
-		var err error
-		if views, err = v.userViews(ctx, viewer, users, false); err != nil {
-			return notices.Page[Notice]{}, err
+	var posts []string
+	for _, of := range list.Items {
+		if of.On != nil {
+			posts = append(posts, of.On.Post.ID)
 		}
+	}
+	var refs []access.Ref
+	for _, post := range once(posts) {
+		refs = append(refs, access.Ref{Post: post})
+	}
+	var views map[string]User
+	var kept map[string]feed.Kept
+	err := v.access.All(ctx,
+		func(ctx context.Context) (err error) {
+			if len(users) > 0 {
+				views, err = v.userViews(ctx, viewer, users, false)
+			}
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			kept, err = v.feed.KeptOf(ctx, &page.Budget{}, viewer, refs)
+			return err
+		},
+	)
+	if err != nil {
+		return notices.Page[Notice]{}, err
 	}
 	items := make([]Notice, len(list.Items))
 	for i, of := range list.Items {
 		items[i].Notice = of
+		if of.On != nil {
+			of.On.Kept = kept[of.On.Post.ID]
+		}
 		for _, actor := range of.Actors {
 			items[i].Users = append(items[i].Users, views[actor.UserID])
 		}

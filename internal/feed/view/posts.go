@@ -85,7 +85,11 @@ func (v *Views) BookmarkViews(ctx context.Context, user string, in page.Request)
 	if err != nil {
 		return page.List[Post]{}, err
 	}
-	return inList(ctx, v, user, list, living, func(b feed.Bookmarked) (string, time.Time) { return b.PostID, b.BookmarkedAt })
+	views, err := inList(ctx, v, user, list, living, func(b feed.Bookmarked) (string, time.Time) { return b.PostID, b.BookmarkedAt })
+	for i := range views.Items {
+		views.Items[i].Bookmarked = true // the list is consistent, the read of bookmarks by post is not
+	}
+	return views, err
 }
 
 // inList returns the views of the posts of a list. of returns the post of an item, and the time at which
@@ -148,13 +152,13 @@ func refTo(post schema.PostRef) access.Ref {
 }
 
 // posts returns the views of the living posts among refs. read contains posts that the caller has
-// already read. posts takes one round trip and 5 table calls at most. Authors of posts without a
+// already read. posts takes one round trip and 8 table calls at most. Authors of posts without a
 // byline take one round trip and one call more.
 func (v *Views) posts(ctx context.Context, viewer string, refs []access.Ref, read map[table.Key]table.Item) ([]Post, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	items, err := v.feed.Hydrate(ctx, &page.Budget{}, viewer, refs, read)
+	items, err := v.feed.Hydrate(ctx, &page.Budget{}, feed.Viewer{ID: viewer, Kept: true}, refs, read)
 	if err != nil {
 		return nil, err
 	}

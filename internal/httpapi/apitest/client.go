@@ -147,7 +147,6 @@ func edgeView(e client.Edge) string {
 
 func post(p client.Post) string           { return p.ID }
 func postView(p client.PostView) string   { return p.Post.ID }
-func homeItem(i client.HomeItem) string   { return i.Post.ID }
 func liker(l client.Liker) string         { return l.UserID }
 func likedPost(p client.LikedPost) string { return p.PostID }
 func comment(c client.Comment) string     { return c.ID }

@@ -134,10 +134,10 @@ func homeMethods() []methodRow {
 			})
 		}},
 		{method: "Home", path: "/v1/home", soon: true, call: func(ctx context.Context, s *callers) error {
-			return listed(ctx, s.ben.Home(client.Push), homeItem, s.second.ID, s.first.ID)
+			return listed(ctx, s.ben.Home(client.Push), postView, s.second.ID, s.first.ID)
 		}},
 		{method: "Home", path: "/v1/home?source=pull", call: func(ctx context.Context, s *callers) error {
-			return listed(ctx, s.ben.Home(client.Pull), homeItem, s.second.ID, s.first.ID)
+			return listed(ctx, s.ben.Home(client.Pull), postView, s.second.ID, s.first.ID)
 		}},
 		{method: "News", path: "/v1/home", call: func(ctx context.Context, s *callers) error {
 			news, err := s.ben.News(ctx, s.first.ID, client.News{})
@@ -149,7 +149,7 @@ func homeMethods() []methodRow {
 		{method: "Live", path: "/v1/home/stream", call: live},
 		{method: "BeAway", path: "/v1/dev/away", call: func(ctx context.Context, s *callers) error { return s.ben.BeAway(ctx) }},
 		{method: "Home", path: "/v1/home", soon: true, call: func(ctx context.Context, s *callers) error {
-			return answer(s.ben.Home(client.Push).Page(ctx, "", 0))(func(p client.Page[client.HomeItem]) bool { return len(p.Items) >= 2 })
+			return answer(s.ben.Home(client.Push).Page(ctx, "", 0))(func(p client.Page[client.PostView]) bool { return len(p.Items) >= 2 })
 		}},
 	}
 }
@@ -291,13 +291,13 @@ func commentMethods() []methodRow {
 func hideMethods() []methodRow {
 	return []methodRow{
 		{method: "Mute", path: "/v1/me/mutes/u", call: func(ctx context.Context, s *callers) error {
-			return errors.Join(s.ben.Mute(ctx, s.annID), listed(ctx, s.ben.Home(client.Push), homeItem))
+			return errors.Join(s.ben.Mute(ctx, s.annID), listed(ctx, s.ben.Home(client.Push), postView))
 		}},
 		{method: "Mutes", path: "/v1/me/mutes", call: func(ctx context.Context, s *callers) error {
 			return errors.Join(listed(ctx, s.ben.Mutes(), edge, s.annID), listed(ctx, client.WithUsers(s.ben.Mutes()), edgeView, s.annID))
 		}},
 		{method: "Unmute", path: "/v1/me/mutes/u", call: func(ctx context.Context, s *callers) error {
-			return errors.Join(s.ben.Unmute(ctx, s.annID), answer(s.ben.Home(client.Push).Page(ctx, "", 0))(func(p client.Page[client.HomeItem]) bool { return len(p.Items) >= 2 }))
+			return errors.Join(s.ben.Unmute(ctx, s.annID), answer(s.ben.Home(client.Push).Page(ctx, "", 0))(func(p client.Page[client.PostView]) bool { return len(p.Items) >= 2 }))
 		}},
 		{method: "Block", path: "/v1/me/blocks/u", call: func(ctx context.Context, s *callers) error {
 			return errors.Join(s.ann.Block(ctx, s.benID), refused(s.ben.Follow(ctx, s.annID), http.StatusForbidden), listed(ctx, s.ann.Followers(s.annID), edge))

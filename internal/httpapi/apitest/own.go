@@ -39,9 +39,13 @@ func bookmarkRows() []row {
 		return object{"post_id": "{" + post + "}", "bookmarked_at": "*", "post": nil}
 	}
 	view := func(post string) object {
-		return object{"post": object{"id": "{" + post + "}", "text": "*"}, "author": object{"id": "{ann}"}, "like_count": "*", "liked": "*", "bookmarked_at": "*", "liked_at": nil}
+		return object{"post": object{"id": "{" + post + "}", "text": "*"}, "author": object{"id": "{ann}"}, "like_count": "*", "liked": "*", "bookmarked": true, "bookmarked_at": "*", "liked_at": nil}
 	}
-	const path = "/v1/me/bookmarks/"
+	marked := func(name, as, path string, free, weird bool) row {
+		items := []any{object{"post": object{"id": "{free}"}, "bookmarked": free}, object{"post": object{"id": "{weird}"}, "bookmarked": weird}}
+		return row{name: name, as: as, method: "GET", path: path, status: 200, soon: true, want: object{"items": items}}
+	}
+	const path, both = "/v1/me/bookmarks/", "/v1/posts?ids={free},{weird}"
 	return []row{
 		list("no bookmarks", "cat", ""),
 		do("bookmark", "cat", "PUT", path+"{free}"),
@@ -51,6 +55,15 @@ func bookmarkRows() []row {
 		list("bookmarks as posts", "cat", "?expand=view", view("weird"), view("free")),
 		{name: "one page of bookmarks", as: "cat", method: "GET", path: "/v1/me/bookmarks?limit=1&expand=view", status: 200, want: object{"items": []any{view("weird")}, "next_cursor": "*"}, keep: member("cursor of cat's bookmarks", "next_cursor")},
 		list("and the next one", "cat", "?limit=1&cursor={cursor of cat's bookmarks}", of("free")),
+		marked("bookmarks in views", "cat", both, true, true),
+		marked("no bookmarks of another user in views", "ann", both, false, false),
+		do("ann bookmarks her own post", "ann", "PUT", path+"{news}"),
+		{name: "a bookmark in a home as views", as: "ann", method: "GET", path: "/v1/home?expand=view&limit=1", status: 200, soon: true, want: object{"items": []any{
+			object{"post": object{"id": "{news}"}, "author": object{"id": "{ann}"}, "comment_count": "*", "bookmarked": true},
+		}}},
+		{name: "news as views", as: "ann", method: "GET", path: "/v1/home?expand=view&after={free}", status: 200, soon: true, want: object{"items": []any{object{"post": object{"id": "{news}"}, "bookmarked": true}}, "unread": 1}},
+		{name: "a home without views", as: "ann", method: "GET", path: "/v1/home?limit=1", status: 200, want: object{"items": []any{object{"post": object{"id": "{news}"}, "comment_count": "*", "bookmarked": nil}}}},
+		do("ann ends her bookmark", "ann", "DELETE", path+"{news}"),
 		list("bookmarks are their user's alone", "ann", ""),
 		bad("bookmarks, cursor of somebody else's", "ann", "GET", "/v1/me/bookmarks?cursor={cursor of cat's bookmarks}", "", 400, "malformed"),
 		{name: "bookmark of a post", as: "cat", method: "GET", path: path + "{free}", status: 200, want: of("free")},
@@ -62,6 +75,7 @@ func bookmarkRows() []row {
 		do("end a bookmark over a block", "cat", "DELETE", path+"{weird}"),
 		do("ann unblocks for the bookmarks", "ann", "DELETE", "/v1/me/blocks/{cat}"),
 		list("and its end shows them", "cat", "", of("free")),
+		marked("views after the end of a bookmark", "cat", both, true, false),
 		{name: "a post to bookmark and delete", as: "ann", method: "POST", path: "/v1/posts", body: `{"text":"short"}`, status: 201, save: "short"},
 		do("bookmark a post that goes", "cat", "PUT", path+"{short}"),
 		do("which goes", "ann", "DELETE", "/v1/posts/{short}"),

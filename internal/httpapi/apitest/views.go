@@ -10,7 +10,7 @@ func viewRows(target Target) []row {
 	}
 	view := object{
 		"post": object{"id": "{post}", "author_id": "{ann}", "text": "*", "created_at": "*"}, "author": object{"id": "{ann}", "name": "Änn 🎺", "image_url": "https://img.example/a.png"},
-		"like_count": 1, "liked": true, "comment_count": "*", "liked_at": nil,
+		"like_count": 1, "liked": true, "comment_count": "*", "bookmarked": false, "liked_at": nil,
 	}
 	counted := func(post string, comments int) object {
 		return object{"post": object{"id": "{" + post + "}"}, "comment_count": comments}
@@ -53,7 +53,7 @@ func viewRows(target Target) []row {
 		bad("users, an id outside the grammar", "ann", "GET", "/v1/users?ids=.b,{ann},", "", 422, "invalid", "ids[0]", "ids[2]"),
 		bad("ids twice", "ann", "GET", "/v1/users?ids={ann}&ids={ben}", "", 422, "invalid", "ids"),
 		bad("expand into anything else", "ann", "GET", "/v1/posts/{post}?expand=author", "", 422, "invalid", "expand"),
-		bad("expand a home", "ann", "GET", "/v1/home?expand=view", "", 422, "invalid", "expand"),
+		bad("expand a home into anything else", "ann", "GET", "/v1/home?expand=author", "", 422, "invalid", "expand"),
 		bad("view of nothing", "ann", "GET", "/v1/posts/{nopost}?expand=view", "", 404, "not-found"),
 		bad("view of a deleted post", "ann", "GET", "/v1/posts/{gone}?expand=view", "", 404, "not-found"),
 		bad("followers of nobody as users", "ann", "GET", "/v1/users/{absent}/followers?expand=view", "", 404, "not-found"),

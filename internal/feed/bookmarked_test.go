@@ -1,0 +1,152 @@
+package feed_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/view"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+)
+
+// marks returns the posts of items that are bookmarked.
+func marks(items ...feed.HomeItem) (posts []string) {
+	for _, it := range items {
+		if it.Bookmarked {
+			posts = append(posts, it.Post.ID)
+		}
+	}
+	slices.Sort(posts)
+	return posts
+}
+
+func marksOf(views []view.Post) []string {
+	items := make([]feed.HomeItem, len(views))
+	for i, v := range views {
+		items[i] = v.HomeItem
+	}
+	return marks(items...)
+}
+
+// Each view shows its viewer's bookmarks, also of the oldest and the newest post of a page, and no bookmarks
+// of other users.
+func TestEachViewShowsTheBookmarksOfItsViewer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *config) { c.LikesByUser = true })
+	w.users("ann", "bob", "cid")
+	w.follow("ann", "bob")
+	posts := make([]feed.Post, 5)
+	for i := range posts {
+		posts[i] = w.post("bob", "x")
+		w.comment("cid", posts[i].ID)
+		require.NoError(t, w.Like(t.Context(), "cid", posts[i].ID))
+	}
+	w.deliver()
+	w.bookmark("ann", posts[4], posts[0], posts[1])
+	w.bookmark("bob", posts[2], posts[3])
+	want, ids := []string{posts[0].ID, posts[1].ID, posts[4].ID}, []string{}
+	for _, p := range posts {
+		ids = append(ids, p.ID)
+	}
+	for _, limit := range []int{1, 2, 5} {
+		for _, query := range []home.Query{{View: true}, {View: true, Pull: true}, {View: true, After: posts[0].ID}} {
+			shown := list(t, limit, func(in page.Request) (page.List[feed.HomeItem], error) { return w.Home(t.Context(), "ann", query, in) })
+			assert.Equal(t, slices.DeleteFunc(slices.Clone(want), func(post string) bool { return post <= query.After }), marks(shown...), "%d %+v", limit, query)
+		}
+		assert.Equal(t, want, marksOf(list(t, limit, func(in page.Request) (page.List[view.Post], error) {
+			return w.PostViewsByUser(t.Context(), "ann", "bob", feed.PostRange{}, in)
+		})))
+		assert.Equal(t, want, marksOf(list(t, limit, func(in page.Request) (page.List[view.Post], error) {
+			return w.LikedPostViews(t.Context(), "ann", "cid", in)
+		})))
+		assert.Equal(t, want, marksOf(list(t, limit, func(in page.Request) (page.List[view.Post], error) { return w.BookmarkViews(t.Context(), "ann", in) })))
+		var on []view.Post
+		for _, c := range list(t, limit, func(in page.Request) (page.List[view.CommentOnPost], error) {
+			return w.CommentViewsByUser(t.Context(), "ann", "cid", in)
+		}) {
+			on = append(on, c.On)
+		}
+		assert.Equal(t, want, marksOf(on))
+	}
+	found, err := w.PostViews(t.Context(), "ann", ids)
+	require.NoError(t, err)
+	assert.Equal(t, want, marksOf(found.Items))
+	for i, p := range posts {
+		one, err := w.PostView(t.Context(), "ann", p.ID)
+		require.NoError(t, err)
+		assert.Equal(t, slices.Contains(want, p.ID), one.Bookmarked, i)
+	}
+	assert.Empty(t, marks(w.home("ann", 5, home.Query{})...), "a bare home has no bookmarks")
+	require.NoError(t, w.Unbookmark(t.Context(), "ann", posts[4].ID))
+	assert.Equal(t, want[:2], marks(w.home("ann", 5, home.Query{View: true})...))
+}
+
+// A page that is filled up after deleted posts has the bookmarks of all its posts.
+func TestAFilledUpHomeShowsBookmarks(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []int{1, 3} {
+		w := newWorld(t)
+		w.users("ann", "bob")
+		w.follow("ann", "bob")
+		posts := make([]feed.Post, 8)
+		for i := range posts {
+			posts[i] = w.post("bob", "x")
+		}
+		w.deliver()
+		w.bookmark("ann", posts...)
+		for _, p := range posts[5 : 5+gone] {
+			require.NoError(t, w.DeletePost(t.Context(), "bob", p.ID))
+		}
+		items := w.home("ann", 4, home.Query{View: true})
+		assert.Len(t, items, len(posts)-gone)
+		assert.Len(t, marks(items...), len(posts)-gone)
+	}
+}
+
+// If the user has many bookmarks between the posts of a page, one query reads some of the bookmarks, and a read
+// by key the others. One more call reads the profile.
+func TestBookmarksOfAPageTakeThreeCallsAtMost(t *testing.T) {
+	t.Parallel()
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	posts := w.living("bob", 200)
+	w.bookmarked("ann", posts)
+	refs := []access.Ref{{Post: posts[0]}, {Post: posts[1]}, {Post: posts[199]}, {Post: w.ids(1)[0]}}
+	tp.take()
+	marked, err := w.KeptOf(t.Context(), &page.Budget{}, "ann", refs)
+	require.NoError(t, err)
+	for i, r := range refs {
+		assert.Equal(t, i < 3, marked[r.Post].Bookmarked, i)
+	}
+	assert.Len(t, tp.take(), 3)
+	marked, err = w.KeptOf(t.Context(), &page.Budget{}, "ann", nil)
+	require.NoError(t, err)
+	assert.Empty(t, marked)
+	assert.Empty(t, tp.take())
+}
+
+// A user who returns before the sweep of the removal has no bookmarks yet.
+func TestViewsShowNoBookmarksOfAFormerLife(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users("ann", "bob")
+	old, young := w.post("bob", "old"), w.post("bob", "young")
+	w.bookmark("ann", old, young)
+	shown := func() []string {
+		found, err := w.PostViews(t.Context(), "ann", []string{old.ID, young.ID})
+		require.NoError(t, err)
+		return marksOf(found.Items)
+	}
+	assert.Equal(t, []string{old.ID, young.ID}, shown())
+	w.returns()
+	assert.NotEmpty(t, w.partition(schema.BookmarksPK("ann")), "the sweep comes later")
+	assert.Empty(t, shown())
+	w.bookmark("ann", young)
+	assert.Equal(t, []string{young.ID}, shown())
+}
