@@ -179,11 +179,15 @@ var times = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Deco
 	if err != nil {
 		return err
 	}
-	if value.Kind() != '"' {
-		return errors.New(rfc3339.Form)
+	switch value.Kind() {
+	case 'n': // the zero value, as null is in a field of any other type
+		*at = time.Time{}
+		return nil
+	case '"':
+		*at, err = rfc3339.Parse(value.String())
+		return err
 	}
-	*at, err = rfc3339.Parse(value.String())
-	return err
+	return errors.New(rfc3339.Form)
 }))
 
 // wrap turns an error of the decoder into an *Error.

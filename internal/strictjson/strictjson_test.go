@@ -110,7 +110,8 @@ func TestTimesAreOfRFC3339(t *testing.T) {
 	assert.Equal(t, time.Date(2017, 1, 1, 0, 0, 0, 0, time.UTC), v.At)
 	require.NotNil(t, v.Till)
 	assert.Equal(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), *v.Till)
-	require.NoError(t, Unmarshal([]byte(`{"till":null}`), &v))
+	require.NoError(t, Unmarshal([]byte(`{"at":null,"till":null}`), &v))
+	assert.Zero(t, v.At)
 	assert.Nil(t, v.Till)
 }
 
