@@ -21,18 +21,13 @@ var (
 func TestEachRuleOfAModelHasItsRun(t *testing.T) {
 	pages := map[string]string{"Bylines": "decisions/0037-bylines.md", "Budget": "decisions/0044-hour-of-a-user.md"}
 	for _, model := range []string{"Kinds", "Homes", "Bylines", "Removal", "Budget", "Archive", "Pair", "Standby"} {
-		source := read(t, "../spec/"+model+".tla")
-		_, rules, found := strings.Cut(source, `\* Rules`)
-		require.True(t, found)
-		rules, _, found = strings.Cut(rules, "VARIABLES")
-		require.True(t, found)
 		runs, lengths := read(t, "../spec/"+model+".runs"), map[string]string{}
 		for _, run := range counterexample.FindAllStringSubmatch(runs, -1) {
 			lengths[run[1]] = run[2]
 		}
-		for _, constant := range rule.FindAllStringSubmatch(rules, -1) {
-			if _, ok := lengths[constant[1]]; !ok && !strings.Contains(runs, " "+constant[1]+"=FALSE") {
-				t.Errorf("%s.runs has no run without the rule %s", model, constant[1])
+		for _, name := range rulesOf(t, model) {
+			if _, ok := lengths[name]; !ok && !strings.Contains(runs, " "+name+"=FALSE") {
+				t.Errorf("%s.runs has no run without the rule %s", model, name)
 			}
 		}
 		name, ok := pages[model]
@@ -45,6 +40,19 @@ func TestEachRuleOfAModelHasItsRun(t *testing.T) {
 		}
 		assert.Equal(t, lengths, page, "the runs and %s name the same rules and numbers of states", name)
 	}
+}
+
+// rulesOf returns the constants of the rules of a model.
+func rulesOf(t *testing.T, model string) (names []string) {
+	t.Helper()
+	_, rules, found := strings.Cut(read(t, "../spec/"+model+".tla"), `\* Rules`)
+	require.True(t, found)
+	rules, _, found = strings.Cut(rules, "VARIABLES")
+	require.True(t, found)
+	for _, constant := range rule.FindAllStringSubmatch(rules, -1) {
+		names = append(names, constant[1])
+	}
+	return names
 }
 
 func read(t *testing.T, name string) string {
