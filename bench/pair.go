@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http/httptest"
 	"path/filepath"
 	"time"
+
+	"fanfare/internal/objects/objectstest"
 )
 
 // pairID is the id of the rows of a pair of machines.
@@ -21,7 +24,9 @@ func pairUp(ctx context.Context, e *env) (_ []Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	envs, err := e.peers(dir)
+	register := httptest.NewServer(new(objectstest.Bucket))
+	defer register.Close()
+	envs, err := e.peers(dir, register.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +75,8 @@ func pairResults(alone, paired postCost) []Result {
 	return []Result{cpu.reach("≤ 1.15 × alone", cpu.Value <= 1.15**cpu.Baseline), rate.reported(), late.reported()}
 }
 
-// peers returns the environments of the two servers of a pair, which speak TLS.
-func (e *env) peers(dir string) (envs [2][]string, err error) {
+// peers returns the environments of the two servers of a pair, which speak TLS, and whose register is in the bucket at an URL.
+func (e *env) peers(dir, register string) (envs [2][]string, err error) {
 	keys := filepath.Join(dir, "keys")
 	made, err := start(nil, e.Fanfare, "pair", "keys", keys)
 	if err == nil {
@@ -95,6 +100,10 @@ func (e *env) peers(dir string) (envs [2][]string, err error) {
 		envs[i] = []string{
 			"FANFARE_PEER_ADDR=" + addresses[i], "FANFARE_PEER=" + addresses[1-i], "FANFARE_PEER_CA=" + filepath.Join(keys, "ca.crt"),
 			"FANFARE_PEER_CERT=" + filepath.Join(keys, name+".crt"), "FANFARE_PEER_KEY=" + filepath.Join(keys, name+".key"),
+			"FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER_AFTER=1h", // a busy machine changes no role
+		}
+		for variable, value := range objectstest.Env(register) {
+			envs[i] = append(envs[i], variable+"="+value)
 		}
 	}
 	return envs, nil

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var bothRounds = flag.Int("both-rounds", 1, "kills of both machines of a pair with a register")
+var bothRounds = flag.Int("both-rounds", 1, "kills of both machines of a pair")
 
-// split returns a running pair with a register, the cable between its machines, the network of each machine to the register, and
+// split returns a running pair, the cable between its machines, the network of each machine to the register, and
 // callers.
 func split(t *testing.T) (one, two *upright, p, s *process, c cable, registers [2]*toxiproxy.Proxy, l *callers) {
 	t.Helper()
@@ -178,7 +178,7 @@ func TestAPrimaryIsLostWhileItIsAlone(t *testing.T) {
 	s.stop(t)
 }
 
-// TestBothMachinesOfAPairAreKilled kills both machines of a pair with a register, at drawn moments and in a drawn order. The second
+// TestBothMachinesOfAPairAreKilled kills both machines of a pair, at drawn moments and in a drawn order. The second
 // machine may have taken over meanwhile. Half of the kills come before the two are a pair again. No answered write is ever lost.
 func TestBothMachinesOfAPairAreKilled(t *testing.T) {
 	t.Parallel()

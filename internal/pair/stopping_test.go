@@ -30,7 +30,7 @@ type stopping struct {
 	done        chan struct{}
 }
 
-// stopDuring lets a standby with a register have a session with a primary that sends the messages first. While the standby brings
+// stopDuring lets a standby have a session with a primary that sends the messages first. While the standby brings
 // the next message to its disk, it stops in order, and the messages after that one arrive while the standby sends its last message.
 func stopDuring(t *testing.T, mode string, first, rest []message) (*Standby, stream.Position) {
 	t.Helper()

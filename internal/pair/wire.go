@@ -44,7 +44,7 @@ const (
 	msgAck
 	// msgTaken has the end of the logs of a standby that has become the primary, and its term.
 	msgTaken
-	// msgBye means that the standby stops in order. It is sent only with a register.
+	// msgBye means that the standby stops in order.
 	msgBye
 	// msgListed has a part of the list of a seed's files, before msgWhole.
 	msgListed

@@ -30,9 +30,12 @@ func NewBucket(t *testing.T) *Bucket {
 }
 
 // Env returns the variables of the AWS SDK with which a process finds the bucket.
-func (b *Bucket) Env() map[string]string {
+func (b *Bucket) Env() map[string]string { return Env(b.url) }
+
+// Env returns the variables of the AWS SDK with which a process finds the server of a bucket.
+func Env(url string) map[string]string {
 	return map[string]string{
-		"AWS_ENDPOINT_URL_S3": b.url, "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_ENDPOINT_URL_S3": url, "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_EC2_METADATA_DISABLED": "true",
 	}
 }
 
