@@ -16,11 +16,16 @@ const reactions = (post, counts) => Object.entries(counts ?? {}).filter(([kind, 
 
 const text = (post, whole) => rich(whole ? post.text : cut(post.text, LONG), post.mentions);
 
-// entry returns the element of a post with its author and its counts. A whole entry has the whole text and
-// all times.
-export function entry(item, whole = false) {
+// entry returns the element of a post with its author and its counts, as markup. A whole entry has the whole
+// text and all times.
+export const entry = (item, whole = false) => markup("entry", parts(item, whole));
+
+// element returns the same element in a fragment.
+export const element = item => draw("entry", parts(item, false));
+
+function parts(item, whole) {
   const { post } = item, counts = item.reactions ?? {};
-  return markup("entry", {
+  return {
     ...item, post, face: face(post.author_id, item.author?.name, item.author?.image_url),
     text: text(post, whole), image: image(post.image_url), long: !whole && cut(post.text, LONG) !== post.text,
     edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
@@ -29,7 +34,7 @@ export function entry(item, whole = false) {
     marked: String(Boolean(item.bookmarked)), pressed: String(Boolean(item.liked)),
     choices: kinds().map(kind => ({ kind, post: post.id, pressed: String(item.reaction === kind) })), chooses: kinds().length > 0,
     counts: reactions(post.id, counts),
-  });
+  };
 }
 
 // post returns the top of the pages of a post. The text is whole on the page of the comments.

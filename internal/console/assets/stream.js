@@ -2,7 +2,7 @@
 // the page about new posts.
 import { number, some } from "./words.js";
 import { bell, call, expired, me } from "./session.js";
-import { count, entry } from "./posts.js";
+import { count, element, entry } from "./posts.js";
 import { byID } from "./wires.js";
 
 // QUIET is the time between two announcements, in milliseconds. A busy home would talk all the time.
@@ -31,9 +31,8 @@ const shown = post => document.getElementById("p-" + post);
 
 // put draws a post of the page again. The stream does not know the bookmarks.
 function put(item) {
-  const box = document.createElement("template"), marked = shown(item.post.id)?.querySelector(".mark").ariaPressed === "true";
-  box.innerHTML = entry({ bookmarked_at: marked, ...item });
-  for (const e of byID(document.getElementById("home"), [...box.content.children])) htmx.process(e);
+  const marked = shown(item.post.id)?.querySelector(".mark").ariaPressed === "true";
+  for (const e of byID(document.getElementById("home"), [...element({ bookmarked_at: marked, ...item }).children])) htmx.process(e);
 }
 
 // since has the events of posts since the last request for the home: an item, or null for a deletion. The
