@@ -90,10 +90,23 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 		return err == nil && d.State == "complete"
 	})
 	page.run(chromedp.SendKeys(`#ask [name=post]`, post.ID+"\r", chromedp.ByQuery))
-	page.until("the delivery is shown", `/^complete: 30\d of 30\d homes/.test(document.getElementById("answer").textContent)`)
+	page.until("the delivery is shown, with the post", `/there complete: 30\d of 30\d homes.*Where am I\?/s.test(document.getElementById("answer").textContent)`)
 	page.run(chromedp.SendKeys(`#ask [name=user]`, "grace\r", chromedp.ByQuery))
-	page.until("the reason is shown", `document.querySelectorAll("#answer li").length === 1 && /pushed it.*`+post.ID+` by ada/.test(document.getElementById("answer").textContent)`)
-	page.isClean(u.http)
+	page.until("the reason is shown", `document.querySelectorAll("#answer li").length === 1 && /in home chunk.*pushed it.*Where am I\?.*`+post.ID+` by ada/s.test(document.getElementById("answer").textContent)`)
+	assert.Equal(t, "yes /posts/"+post.ID+" /users/ada", page.text(`document.querySelector("#answer .sign").className.replace("sign ", "") + " " + [...document.querySelectorAll("#answer a")].map(a => new URL(a.href).pathname).join(" ")`))
+	page.isOpenToAll("operator-ask")
+	page.run(chromedp.SendKeys(`#ask [name=user]`, "-unknown\r", chromedp.ByQuery))
+	page.until("a refusal has no sign", `document.querySelector("#answer").textContent.includes("no user grace-unknown") && !document.querySelector("#answer .sign")`)
+
+	// The process keeps the charts, so they survive a reload. The page shows memory, and nothing of a pair or an archive.
+	assert.Regexp(t, `^[\d.]+ (MB|GB)$`, page.text(`document.querySelector("[data-tile=memory]").textContent`))
+	assert.Equal(t, "true true", page.text(`document.getElementById("pair").hidden + " " + document.querySelector("[data-if-metric]").hidden`))
+	page.run(chromedp.Reload())
+	page.until("the charts begin before the page", `Number(document.querySelector("[data-chart=rates] .plot").dataset.since) * 1000 < performance.timeOrigin`)
+	_, problems := page.seen()
+	for _, problem := range problems { // the browser logs the answer that refuses
+		assert.Contains(t, problem, "410", "problem in the browser")
+	}
 	require.NoError(t, chromedp.Cancel(window.ctx), "close the browser")
 	p.stop(t)
 }

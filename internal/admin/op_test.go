@@ -102,7 +102,7 @@ func TestAProcessHasTheOperationsOfItsParts(t *testing.T) {
 	handler := NewHandler(Config{Metrics: prometheus.NewRegistry(), Health: NewHealth()})
 	for path, method := range map[string]string{
 		"/admin/pair": http.MethodGet, "/admin/explain/ann": http.MethodGet, "/admin/delivery/x": http.MethodGet, "/admin/dead-letters/posts": http.MethodGet,
-		"/admin/posts/x": http.MethodGet, "/admin/users/ann": http.MethodGet,
+		"/admin/posts/x": http.MethodGet, "/admin/users/ann": http.MethodGet, "/admin/history": http.MethodGet,
 		"/admin/posts/x/takedown": http.MethodPost, "/admin/users/ann/forget": http.MethodPost,
 		"/admin/verify": http.MethodPost, "/admin/backup": http.MethodPost, "/admin/promote": http.MethodPost, "/admin/reconcile": http.MethodPost,
 	} {

@@ -35,6 +35,8 @@ type Domain struct {
 		Backup(ctx context.Context, dir string) (Backup, error)
 	}
 	Pair Pair
+	// History has the metrics of the past hour.
+	History *History
 	// Shown reads posts and users for moderators.
 	Shown Shown
 	// Posts takes posts down, and Removals removes users.
@@ -64,7 +66,7 @@ func Operations() []Operation {
 	return []Operation{
 		ListLetters(), Redrive(), Drop(),
 		Explain(), Delivery(), Reconcile(), Verify(), MakeBackup(), PairStatus(), Promote(),
-		ShowPost(), ShowUser(), TakeDown(), Forget(),
+		ShowPost(), ShowUser(), TakeDown(), Forget(), ShowHistory(),
 	}
 }
 

@@ -89,8 +89,8 @@ func TestTheOperationsHaveTheirJSON(t *testing.T) {
 		},
 		`{"checked":2,"published":1,"next_cursor":"c"}`: delivery.Reconciled{Checked: 2, Published: 1, Next: "c"},
 		`{"checked":2,"published":0}`:                   delivery.Reconciled{Checked: 2},
-		`{"post_id":"p","author_id":"a","in_home":true,"reason":"pushed","chunk":1,"at":"1970-01-01T00:00:00Z","dead_letter":"l","topic":"t","text":"x"}`: home.Explanation{
-			Post: "p", Author: "a", User: "u", TakenDown: &schema.TakeDown{}, InHome: true, Reason: home.ReasonPushed, Chunk: 1, At: at, DeadLetter: "l", Topic: "t", Text: "x",
+		`{"post_id":"p","author_id":"a","in_home":true,"reason":"pushed","chunk":1,"at":"1970-01-01T00:00:00Z","dead_letter":"l","topic":"t","post_text":"y","text":"x"}`: home.Explanation{
+			PostText: "y", Post: "p", Author: "a", User: "u", TakenDown: &schema.TakeDown{}, InHome: true, Reason: home.ReasonPushed, Chunk: 1, At: at, DeadLetter: "l", Topic: "t", Text: "x",
 		},
 		`{"role":"primary","mode":"paired","term":2,"peer":"h:1","connected":true,"joining":false,"lag_bytes":3,"ack_ms":4,"promise_ms":5,"seeded_bytes":6,"seed_bytes":7,"alone_ms":8,"register":{"term":2,"primary":"a","standby":"b","mode":"paired","since":"1970-01-01T00:00:00Z","age_ms":9}}`: pair.Status{
 			Role: "primary", Mode: "paired", Term: 2, Peer: "h:1", Connected: true, Lag: 3, Ack: millis(4), Promise: millis(5), Seeded: 6, SeedSize: 7, AloneFor: millis(8), AloneTotal: time.Hour,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -152,6 +153,25 @@ func Standby(primary string) http.Handler {
 	})
 }
 
+// ForPeople answers browsers with pages, and all other requests with rest. Probes also get the answer of rest. If pages is nil, rest
+// answers all requests.
+func ForPeople(pages, rest http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+		wanted := strings.HasPrefix(r.URL.Path, "/console/") || strings.Contains(r.Header.Get("Accept"), "text/html")
+		if pages != nil && reads && wanted && !IsHealth(r.URL.Path) {
+			pages.ServeHTTP(w, r)
+			return
+		}
+		rest.ServeHTTP(w, r)
+	})
+}
+
+// IsHealth reports whether probes and balancers ask for path.
+func IsHealth(path string) bool {
+	return path == "/healthz" || path == "/servez" || path == "/readyz"
+}
+
 // NewStandbyHandler returns the handler of the admin address and the metrics address of a standby: /metrics, /healthz, and, with
 // a pair, the operations on the pair.
 func NewStandbyHandler(c Config, primary string) http.Handler {
@@ -167,7 +187,7 @@ func NewWaitingHandler(c Config, reasons func() []string) http.Handler {
 // besides returns a handler for /metrics and, with a pair, the operations on the pair. The handler rest has the rest.
 func besides(c Config, rest http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", rest)
+	mux.Handle("/", ForPeople(c.Console, rest))
 	mux.Handle("GET /metrics", metricsOf(c.Metrics))
 	if c.Domain.Pair == nil {
 		return mux

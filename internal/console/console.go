@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -38,6 +39,8 @@ type Config struct {
 	People *People
 	// Operator is the path of the page for operators, "" for none.
 	Operator string
+	// Standby, if not nil, makes the only page of the address the page of a standby. With Operator it shows the state of the pair.
+	Standby *Standby
 	// Topics are the topics whose dead letters the operators' page lists.
 	Topics []string
 	// Process is the process whose metrics the operators' page shows.
@@ -56,6 +59,12 @@ type Process struct {
 	Settings []Setting
 	// Alone means that no other process works on the same data.
 	Alone bool
+}
+
+// Standby describes the standby of a pair.
+type Standby struct {
+	// Peer is the address of the other machine.
+	Peer string
 }
 
 // moderatorPath is the path of the page for moderators.
@@ -136,6 +145,9 @@ func New(cfg Config) (*Console, error) {
 		}
 		return c.handle(name, page.Bytes(), addresses...)
 	}
+	if cfg.Standby != nil {
+		return c, errors.Join(c.addStandby(cfg), c.addFiles())
+	}
 	if cfg.People != nil {
 		if err := add("people.html", peoplePage(cfg), addresses()...); err != nil {
 			return nil, err
@@ -155,6 +167,23 @@ func New(cfg Config) (*Console, error) {
 		}
 	}
 	return c, c.addFiles()
+}
+
+// addStandby adds the page of a standby, at every path. Its status shows a program that the machine does not serve.
+func (c *Console) addStandby(cfg Config) error {
+	var page bytes.Buffer
+	if err := standbyPage(cfg).Render(context.Background(), &page); err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	c.mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		protect(w.Header())
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write(page.Bytes()) // a failed write means that the reader is gone
+	})
+	return nil
 }
 
 // addFiles adds the files that pages load.
@@ -188,10 +217,14 @@ func serve(name string, content []byte) (http.Handler, error) {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
+		protect(w.Header())
 		file.ServeHTTP(w, r)
 	}), nil
+}
+
+// protect sets the headers of every file.
+func protect(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
 }

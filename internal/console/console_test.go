@@ -77,6 +77,24 @@ func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
 	}
 }
 
+// The page of a standby has the status that programs get, and its files are there.
+func TestTheStandbysPageIsAtEveryPath(t *testing.T) {
+	pages := newConsole(t, console.Config{Standby: &console.Standby{Peer: "two:7070"}, Operator: "/"})
+	for _, path := range []string{"/", "/users/ann", "/operator"} {
+		res := ask(t, pages, path)
+		assert.Equal(t, http.StatusServiceUnavailable, res.Code, path)
+		assert.Contains(t, res.Body.String(), "<code>two:7070</code>", path)
+		assert.Contains(t, res.Header().Get("Content-Security-Policy"), "default-src 'none'", path)
+	}
+	for _, file := range []string{"/console/base.css", "/console/operator.css", "/console/standby.js", "/console/pair.js", "/console/theme.js"} {
+		assert.Equal(t, http.StatusOK, ask(t, pages, file).Code, file)
+	}
+	strangers := get(t, console.Config{Standby: &console.Standby{Peer: "two:7070"}, Process: console.Process{Host: "host-1", Version: "v1.2.3"}}, "/").Body.String()
+	for _, part := range []string{`id="pair"`, "host-1", "v1.2.3"} {
+		assert.NotContains(t, strangers, part, "strangers see nothing of the process")
+	}
+}
+
 // Each module that a script imports is a file of the console.
 func TestAScriptImportsTheConsolesFiles(t *testing.T) {
 	pages := newConsole(t, people())

@@ -90,6 +90,8 @@ func TestThePagesAreAsRecorded(t *testing.T) {
 		"operator-alone":   {console.Config{Operator: "/", Topics: []string{"posts"}, Process: console.Process{Since: process.Since}}, "/"},
 		"operator-admin":   {console.Config{Operator: "/", Topics: []string{"posts"}, Process: moderated}, "/"},
 		"moderator":        {console.Config{Operator: "/", Process: moderated}, "/moderate"},
+		"standby":          {console.Config{Standby: &console.Standby{Peer: hostile()[0]}, Process: process}, "/users/ann"},
+		"standby-admin":    {console.Config{Standby: &console.Standby{Peer: "two:7070"}, Process: process, Operator: "/"}, "/"},
 		"operator-hostile": {console.Config{Operator: "/", Topics: hostile(), Process: strange}, "/"},
 	} {
 		page, file := get(t, c.cfg, c.path).Body.String(), filepath.Join("testdata", name+".html")

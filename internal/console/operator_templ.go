@@ -34,7 +34,17 @@ func operatorPage(cfg Config) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<link rel=\"stylesheet\" href=\"/console/uPlot.min.css\"><link rel=\"stylesheet\" href=\"/console/operator.css\"></head><body data-page=\"operator\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<link rel=\"stylesheet\" href=\"/console/uPlot.min.css\"><link rel=\"stylesheet\" href=\"/console/operator.css\"></head><body data-page=\"operator\"")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if cfg.Process.Alone {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " data-alone")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, ">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -42,7 +52,7 @@ func operatorPage(cfg Config) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<main id=\"main\" class=\"operator\" tabindex=\"-1\"><section class=\"process\" aria-labelledby=\"h-process\"><h1 id=\"h-process\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<main id=\"main\" class=\"operator\" tabindex=\"-1\"><section class=\"process\" aria-labelledby=\"h-process\"><h1 id=\"h-process\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -55,202 +65,149 @@ func operatorPage(cfg Config) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "</h1><p class=\"soft\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</h1>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if cfg.Process.Host != "" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "On ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			var templ_7745c5c3_Var3 string
-			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(cfg.Process.Host)
-			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 19, Col: 28}
-			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, ", ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "version ")
+		templ_7745c5c3_Err = identity(cfg.Process).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var4 string
-		templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(cfg.Process.Version)
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 21, Col: 35}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, ", started <time datetime=\"")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var5 string
-		templ_7745c5c3_Var5, templ_7745c5c3_Err = templruntime.NewAttributeExpression(cfg.Process.Since.UTC().Format("2006-01-02T15:04:05Z")).Resolve(ctx)
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 21, Col: 118}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var5)
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "\">")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var6 string
-		templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(cfg.Process.Since.UTC().Format("2006-01-02 15:04 UTC"))
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 21, Col: 177}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "</time>. ")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		if !cfg.Process.Alone {
-			var templ_7745c5c3_Var7 string
-			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(" ")
-			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 23, Col: 12}
-			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "Rates and times are of this process alone, and it knows of no other. Messages and dead letters belong to whole queues, which the role of a daemon may not be allowed to read: then use <code>fanfare dlq</code>.")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</p><p class=\"facts\"><span>Health <b id=\"health\" role=\"status\">–</b></span> <span>Canary <b id=\"canary\">–</b></span></p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<p class=\"facts\"><span>Health <b id=\"health\" role=\"status\">–</b></span> <span>Canary <b id=\"canary\">–</b></span></p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if len(cfg.Process.Settings) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<details><summary>Settings</summary><dl class=\"settings\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<details><summary>Settings</summary><dl class=\"settings\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			for _, setting := range cfg.Process.Settings {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div><dt>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<div><dt>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				var templ_7745c5c3_Var8 string
-				templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(setting.Name)
+				var templ_7745c5c3_Var3 string
+				templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(setting.Name)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 32, Col: 32}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 24, Col: 32}
 				}
-				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var8))
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</dt><dd>")
+				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				var templ_7745c5c3_Var9 string
-				templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(setting.Value)
-				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 32, Col: 58}
-				}
-				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "</dt><dd>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "</dd></div>")
+				var templ_7745c5c3_Var4 string
+				templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(setting.Value)
+				if templ_7745c5c3_Err != nil {
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 24, Col: 58}
+				}
+				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "</dd></div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "</dl></details>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</dl></details>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "</section><noscript><p class=\"card\">This page needs JavaScript. The metrics are at <a href=\"/metrics\">/metrics</a>.</p></noscript><dl class=\"tiles\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</section><noscript><p class=\"card\">This page needs JavaScript. The metrics are at <a href=\"/metrics\">/metrics</a>.</p></noscript>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if cfg.Process.Alone {
+			templ_7745c5c3_Err = pairCard().Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<dl class=\"tiles\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if cfg.Process.Has("api") {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<div class=\"card\"><dt>Posts <span class=\"soft\">/ s</span></dt><dd data-tile=\"posts\">–</dd></div><div class=\"card\"><dt>Likes <span class=\"soft\">/ s</span></dt><dd data-tile=\"likes\">–</dd></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<div class=\"card\"><dt>Posts <span class=\"soft\">/ s</span></dt><dd data-tile=\"posts\">–</dd></div><div class=\"card\"><dt>Likes <span class=\"soft\">/ s</span></dt><dd data-tile=\"likes\">–</dd></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
 		if cfg.Process.Has("fanout") {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<div class=\"card\"><dt>Deliveries <span class=\"soft\">/ s</span></dt><dd data-tile=\"deliveries\">–</dd></div><div class=\"card\"><dt>Post to home <span class=\"soft\">p99</span></dt><dd data-tile=\"p99\" data-measure=\"time\">–</dd></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<div class=\"card\"><dt>Deliveries <span class=\"soft\">/ s</span></dt><dd data-tile=\"deliveries\">–</dd></div><div class=\"card\"><dt>Post to home <span class=\"soft\">p99</span></dt><dd data-tile=\"p99\" data-measure=\"time\">–</dd></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<div class=\"card\"><dt>Waiting</dt><dd data-tile=\"waiting\">–</dd><dd class=\"note\"><span data-tile=\"flying\">–</span> in flight, <span data-tile=\"delayed\">–</span> delayed</dd></div><div class=\"card\"><dt>Dead letters</dt><dd data-tile=\"dead\">–</dd></div></dl><form class=\"card ask\" id=\"ask\" aria-label=\"Ask about a user or a post\"><label>User id <input name=\"user\" maxlength=\"64\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\"></label> <label>Post id <input name=\"post\" maxlength=\"26\" autocomplete=\"off\" autocapitalize=\"characters\" spellcheck=\"false\"></label> <button class=\"primary\">Ask</button><p class=\"soft\">A user: why the newest posts are in the home, or are not. A post: its delivery. Both: why this post.</p><ul id=\"answer\" role=\"status\"></ul></form><div class=\"charts\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<div class=\"card\"><dt>Waiting</dt><dd data-tile=\"waiting\">–</dd><dd class=\"note\"><span data-tile=\"flying\">–</span> in flight, <span data-tile=\"delayed\">–</span> delayed</dd></div><div class=\"card\"><dt>Dead letters</dt><dd data-tile=\"dead\">–</dd></div><div class=\"card\"><dt>Memory</dt><dd data-tile=\"memory\" data-measure=\"bytes\">–</dd><dd class=\"note\"><span data-tile=\"heap\" data-measure=\"bytes\">–</span> in use by Go</dd></div>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if cfg.Process.Alone {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<div class=\"card\" data-if-metric=\"fanfare_archive_lag_seconds\" hidden><dt>Archive behind</dt><dd data-tile=\"archive\" data-measure=\"time\">–</dd><dd class=\"note\"><span data-tile=\"unarchived\" data-measure=\"bytes\">–</span>, base <span data-tile=\"base\" data-measure=\"time\">–</span> old</dd></div>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "</dl><form class=\"card ask\" id=\"ask\" aria-label=\"Ask about a user or a post\"><label>User id <input name=\"user\" maxlength=\"64\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\"></label> <label>Post id <input name=\"post\" maxlength=\"26\" autocomplete=\"off\" autocapitalize=\"characters\" spellcheck=\"false\"></label> <button class=\"primary\">Ask</button><p class=\"soft\">A user: why the newest posts are in the home, or are not. A post: its delivery. Both: why this post.</p><ul id=\"answer\" role=\"status\"></ul></form><div class=\"charts\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if cfg.Process.Has("api") {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<figure class=\"card\" data-chart=\"rates\"><figcaption><h2>Posts and likes <span class=\"soft\">per second</span></h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure><figure class=\"card\" data-chart=\"requests\"><figcaption><h2>Requests <span class=\"soft\">per second</span></h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<figure class=\"card\" data-chart=\"rates\"><figcaption><h2>Posts and likes <span class=\"soft\">per second</span></h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure><figure class=\"card\" data-chart=\"requests\"><figcaption><h2>Requests <span class=\"soft\">per second</span></h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
 		if cfg.Process.Has("fanout") {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<figure class=\"card\" data-chart=\"deliveries\"><figcaption><h2>Deliveries <span class=\"soft\">per second</span></h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure><figure class=\"card\" data-chart=\"lag\" data-measure=\"time\"><figcaption><h2>Post to home</h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<figure class=\"card\" data-chart=\"deliveries\"><figcaption><h2>Deliveries <span class=\"soft\">per second</span></h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure><figure class=\"card\" data-chart=\"lag\" data-measure=\"time\"><figcaption><h2>Post to home</h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "<figure class=\"card\" data-chart=\"depth\" data-measure=\"count\"><figcaption><h2>Messages that wait</h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure><figure class=\"card\" data-chart=\"age\" data-measure=\"time\" hidden><figcaption><h2>Age of a message when it is done <span class=\"soft\">from when it was due, p99</span></h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure></div><section class=\"card\" aria-labelledby=\"h-dead\"><div class=\"head\"><h2 id=\"h-dead\">Dead letters</h2><label id=\"filter\">Reason contains <input name=\"reason\" type=\"search\" maxlength=\"200\" autocomplete=\"off\" spellcheck=\"false\"></label></div><div class=\"scroll letters\" role=\"region\" aria-labelledby=\"h-dead\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">Topic</th><th scope=\"col\">Reason</th><th scope=\"col\">Failed</th><th scope=\"col\">Received</th><th scope=\"col\">Message</th><th scope=\"col\"><span class=\"hidden\">Actions</span></th></tr></thead> ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<figure class=\"card\" data-chart=\"depth\" data-measure=\"count\"><figcaption><h2>Messages that wait</h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure><figure class=\"card\" data-chart=\"age\" data-measure=\"time\" hidden><figcaption><h2>Age of a message when it is done <span class=\"soft\">from when it was due, p99</span></h2><span class=\"keys\"></span></figcaption><div class=\"plot\"></div></figure></div><section class=\"card\" aria-labelledby=\"h-dead\"><div class=\"head\"><h2 id=\"h-dead\">Dead letters</h2><label id=\"filter\">Reason contains <input name=\"reason\" type=\"search\" maxlength=\"200\" autocomplete=\"off\" spellcheck=\"false\"></label></div><div class=\"scroll letters\" role=\"region\" aria-labelledby=\"h-dead\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">Topic</th><th scope=\"col\">Reason</th><th scope=\"col\">Failed</th><th scope=\"col\">Received</th><th scope=\"col\">Message</th><th scope=\"col\"><span class=\"hidden\">Actions</span></th></tr></thead> ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		for _, topic := range cfg.Topics {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "<tbody data-topic=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<tbody data-topic=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var10 string
-			templ_7745c5c3_Var10, templ_7745c5c3_Err = templruntime.NewAttributeExpression(topic).Resolve(ctx)
+			var templ_7745c5c3_Var5 string
+			templ_7745c5c3_Var5, templ_7745c5c3_Err = templruntime.NewAttributeExpression(topic).Resolve(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 79, Col: 33}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 78, Col: 33}
 			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var10)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "\" hx-get=\"")
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var5)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var11 string
-			templ_7745c5c3_Var11, templ_7745c5c3_Err = templruntime.NewAttributeExpression("/admin/dead-letters/" + topic + "?limit=50").Resolve(ctx)
-			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 79, Col: 89}
-			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var11)
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "\" hx-get=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "\" hx-include=\"#filter input\" hx-trigger=\"load, every 2s, letters from:body\" hx-swap=\"innerMorph\" data-view=\"letters\"></tbody>")
+			var templ_7745c5c3_Var6 string
+			templ_7745c5c3_Var6, templ_7745c5c3_Err = templruntime.NewAttributeExpression("/admin/dead-letters/" + topic + "?limit=50").Resolve(ctx)
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 78, Col: 89}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var6)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "\" hx-include=\"#filter input\" hx-trigger=\"load, every 2s, letters from:body\" hx-swap=\"innerMorph\" data-view=\"letters\"></tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "</table></div><p class=\"empty soft\">None. A message that can never be processed comes here, with the reason.</p></section></main>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</table></div><p class=\"empty soft\">None. A message that can never be processed comes here, with the reason.</p></section></main>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -258,27 +215,47 @@ func operatorPage(cfg Config) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<template id=\"t-letter\"><tr><td data-text=\"topic\"></td><td class=\"reason\" data-text=\"reason\"></td><td><time data-time=\"failed_at\"></time></td><td data-text=\"times\"></td><td><details><summary data-text=\"id\"></summary><pre data-text=\"payload\"></pre></details></td><td><button type=\"button\" hx-swap=\"none\" data-done=\"redriven\" data-attr=\"hx-post=/admin/dead-letters/{topic}/redrive;hx-vals={chosen}\">Redrive</button> ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "<template id=\"t-letter\"><tr><td data-text=\"topic\"></td><td class=\"reason\" data-text=\"reason\"></td><td><time data-time=\"failed_at\"></time></td><td data-text=\"times\"></td><td><details><summary data-text=\"id\"></summary><pre data-text=\"payload\"></pre></details></td><td><button type=\"button\" hx-swap=\"none\" data-done=\"redriven\" data-attr=\"hx-post=/admin/dead-letters/{topic}/redrive;hx-vals={chosen}\">Redrive</button> ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if cfg.Operator == "/" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<button type=\"button\" class=\"danger\" hx-swap=\"none\" data-done=\"dropped\" hx-confirm=\"Drop this message for good?\" data-attr=\"hx-post=/admin/dead-letters/{topic}/drop;hx-vals={chosen}\">Drop</button>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<button type=\"button\" class=\"danger\" hx-swap=\"none\" data-done=\"dropped\" hx-confirm=\"Drop this message for good?\" data-attr=\"hx-post=/admin/dead-letters/{topic}/drop;hx-vals={chosen}\">Drop</button>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "</td></tr></template><template id=\"t-letters\"><tr class=\"all\"><td data-text=\"topic\"></td><td colspan=\"4\" data-text=\"words\"></td><td><button type=\"button\" hx-swap=\"none\" data-done=\"redriven\" data-attr=\"hx-post=/admin/dead-letters/{topic}/redrive;hx-vals={chosen}\">Redrive all</button> ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "</td></tr></template><template id=\"t-letters\"><tr class=\"all\"><td data-text=\"topic\"></td><td colspan=\"4\" data-text=\"words\"></td><td><button type=\"button\" hx-swap=\"none\" data-done=\"redriven\" data-attr=\"hx-post=/admin/dead-letters/{topic}/redrive;hx-vals={chosen}\">Redrive all</button> ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if cfg.Operator == "/" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<button type=\"button\" class=\"danger\" hx-swap=\"none\" data-done=\"dropped\" data-attr=\"hx-post=/admin/dead-letters/{topic}/drop;hx-vals={chosen};hx-confirm=Drop {words} for good?\">Drop all</button>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<button type=\"button\" class=\"danger\" hx-swap=\"none\" data-done=\"dropped\" data-attr=\"hx-post=/admin/dead-letters/{topic}/drop;hx-vals={chosen};hx-confirm=Drop {words} for good?\">Drop all</button>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "</td></tr></template><template id=\"t-unread\"><tr class=\"all\"><td data-text=\"topic\"></td><td colspan=\"5\" data-text=\"words\"></td></tr></template><template id=\"t-explained\"><li><span data-text=\"text\"></span> <span class=\"soft\" data-if=\"post_id\">Post <span data-text=\"post_id\"></span> by <span data-text=\"author_id\"></span>.</span></li></template><script src=\"/console/htmx.min.js\"></script><script src=\"/console/uPlot.iife.min.js\"></script><script type=\"module\" src=\"/console/operator.js\"></script></body></html>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "</td></tr></template><template id=\"t-unread\"><tr class=\"all\"><td data-text=\"topic\"></td><td colspan=\"5\" data-text=\"words\"></td></tr></template><template id=\"t-explained\"><li><p><span class=\"sign\" data-if=\"sign\" data-text=\"sign\" data-attr=\"class=sign {kind}\"></span> <span data-text=\"text\"></span></p><blockquote dir=\"auto\" data-if=\"post_text\" data-text=\"post_text\"></blockquote>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if cfg.People != nil {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<p class=\"soft\" data-if=\"post_id\">Post <a data-attr=\"href=/posts/{post_id}\" data-text=\"post_id\"></a> by <a data-attr=\"href=/users/{author_id}\" data-text=\"author_id\"></a></p>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		} else if cfg.moderated() {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "<p class=\"soft\" data-if=\"post_id\">Post <a data-attr=\"href=/moderate?post={post_id}\" data-text=\"post_id\"></a> by <a data-attr=\"href=/moderate?user={author_id}\" data-text=\"author_id\"></a></p>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		} else {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<p class=\"soft\" data-if=\"post_id\">Post <span data-text=\"post_id\"></span> by <span data-text=\"author_id\"></span></p>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "</li></template><script src=\"/console/htmx.min.js\"></script><script src=\"/console/uPlot.iife.min.js\"></script><script type=\"module\" src=\"/console/operator.js\"></script></body></html>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -303,7 +280,7 @@ func operatorTop(cfg Config, at string) templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<a class=\"skip\" href=\"#main\">Skip to the page</a><header class=\"top\"><a class=\"brand\" href=\"/\" aria-label=\"Fanfare, home\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<a class=\"skip\" href=\"#main\">Skip to the page</a><header class=\"top\"><a class=\"brand\" href=\"/\" aria-label=\"Fanfare, home\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -311,12 +288,12 @@ func operatorTop(cfg Config, at string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "<span aria-hidden=\"true\">Fanfare</span></a><nav aria-label=\"Pages\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "<span aria-hidden=\"true\">Fanfare</span></a><nav aria-label=\"Pages\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if cfg.People != nil {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<a href=\"/\">Home</a>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "<a href=\"/\">Home</a>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -332,22 +309,22 @@ func operatorTop(cfg Config, at string) templ.Component {
 			}
 		}
 		if cfg.People != nil {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "<a href=\"/docs\">API</a>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 39, "<a href=\"/docs\">API</a>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "</nav>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "</nav>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if at == cfg.Operator {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 39, "<div id=\"account\"><span id=\"live\" class=\"live\" role=\"status\">connecting</span><a class=\"soft\" href=\"/metrics\">metrics</a></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<div id=\"account\"><span id=\"live\" class=\"live\" role=\"status\">connecting</span><a class=\"soft\" href=\"/metrics\">metrics</a></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "</header>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 42, "</header>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -373,64 +350,64 @@ func link(to, at, name string) templ.Component {
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
 		if to == at {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<a href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "<a href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var14 string
-			templ_7745c5c3_Var14, templ_7745c5c3_Err = templruntime.NewAttributeExpression(to).ResolveURL(ctx)
+			var templ_7745c5c3_Var9 string
+			templ_7745c5c3_Var9, templ_7745c5c3_Err = templruntime.NewAttributeExpression(to).ResolveURL(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 150, Col: 14}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 161, Col: 14}
 			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var14)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 42, "\" aria-current=\"page\">")
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var9)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var15 string
-			templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(name)
-			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 150, Col: 43}
-			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var15))
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "\" aria-current=\"page\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "</a>")
+			var templ_7745c5c3_Var10 string
+			templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(name)
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 161, Col: 43}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "</a>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<a href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<a href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var16 string
-			templ_7745c5c3_Var16, templ_7745c5c3_Err = templruntime.NewAttributeExpression(to).ResolveURL(ctx)
+			var templ_7745c5c3_Var11 string
+			templ_7745c5c3_Var11, templ_7745c5c3_Err = templruntime.NewAttributeExpression(to).ResolveURL(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 152, Col: 14}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 163, Col: 14}
 			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var16)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "\">")
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var11)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var17 string
-			templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs(name)
-			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 152, Col: 23}
-			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var17))
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 47, "\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "</a>")
+			var templ_7745c5c3_Var12 string
+			templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(name)
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/operator.templ`, Line: 163, Col: 23}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var12))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 48, "</a>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

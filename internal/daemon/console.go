@@ -36,6 +36,18 @@ func (p *process) console() (pages httpapi.Pages, operate http.Handler, err erro
 	return pages, operate, nil
 }
 
+// standbyPages returns the page of a standby for the address of the API, which is nil without the console, and for the admin address.
+func (p *process) standbyPages() (strangers http.Handler, operators *console.Console, err error) {
+	at := &console.Standby{Peer: p.cfg.Peer}
+	if p.cfg.Console {
+		if strangers, err = console.New(console.Config{Standby: at}); err != nil {
+			return nil, nil, err
+		}
+	}
+	operators, err = console.New(console.Config{Standby: at, Process: p.described(), Operator: "/"})
+	return strangers, operators, err
+}
+
 // described describes p for the operators of p.
 func (p *process) described() console.Process {
 	host, _ := os.Hostname() // the page works without the name of the host

@@ -131,10 +131,12 @@ type process struct {
 	metrics *obs.Metrics
 	// operator is the address of the operations, and scrapes is the address of only the metrics.
 	operator, scrapes *front
-	eng               *engine
-	traces            *otlp.Traces
-	authn             authn
-	health            *admin.Health
+	// history has the metrics of the past hour, nil on AWS.
+	history *admin.History
+	eng     *engine
+	traces  *otlp.Traces
+	authn   authn
+	health  *admin.Health
 
 	roots *roots
 
@@ -225,6 +227,10 @@ func (p *process) run(ctx context.Context) error {
 	if err != nil {
 		p.roots.cancel()
 		return errors.Join(err, p.roots.wait())
+	}
+	if p.cfg.Engine == config.EngineEmbedded { // on AWS each look would ask all queues, which costs money
+		p.history = admin.NewHistory(p.reg)
+		p.roots.start("history", p.history.Run)
 	}
 	// The roles start first, because a client that sees a ready process sends requests at once.
 	p.operate(audits, pages)
@@ -321,6 +327,7 @@ func (p *process) operate(audits audit.Config, pages admin.Pages) {
 	if p.opt.Roles.API { // as the API, whose daemon may write all that a moderator ends
 		domain = reads.moderated(domain, bool(p.cfg.LikesByUser))
 	}
+	domain.History = p.history
 	if p.eng.backups != nil {
 		domain.Backups = p.eng.backups
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/httpapi"
 )
 
@@ -38,7 +39,7 @@ var errPromise = errors.New("the promise of the standby has ended")
 
 // ServeHTTP implements http.Handler.
 func (g *promised) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if isHealth(r.URL.Path) { // admin.Health knows of promises
+	if admin.IsHealth(r.URL.Path) { // admin.Health knows of promises
 		g.next.ServeHTTP(w, r)
 		return
 	}

@@ -36,6 +36,9 @@ func TestDevTokensAreNotForRequestsThroughAProxy(t *testing.T) {
 		{"POST /admin/dead-letters/posts/redrive", `{"all":true}`, 200, 404},
 		{"GET /admin/explain/ann", "", 410, 404},
 		{"GET /admin/delivery/01ARZ3NDEKTSV4RRFFQ69G5FAV", "", 410, 404},
+		{"GET /admin/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "", 410, 404},
+		{"GET /admin/history", "", 200, 404},
+		{"GET /admin/pair", "", 404, 404},                                 // there is no pair
 		{"POST /admin/dead-letters/posts/drop", `{"all":true}`, 404, 404}, // only at the admin address
 		{"POST /admin/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/takedown", `{"reason":"x"}`, 404, 404},
 		{"POST /admin/users/ann/forget", `{"unknown_ok":true}`, 404, 404},

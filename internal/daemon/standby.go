@@ -58,7 +58,13 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	if _, err := obs.NewPair(p.reg, standby.Status); err != nil {
 		return err
 	}
-	p.operator.set(admin.NewStandbyHandler(admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: f}}, p.cfg.Peer))
+	strangers, operators, err := p.standbyPages()
+	if err != nil {
+		return err
+	}
+	p.operator.set(admin.NewStandbyHandler(admin.Config{
+		Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: f}, Console: operators,
+	}, p.cfg.Peer))
 	p.scrapes.set(admin.NewStandbyHandler(admin.Config{Metrics: p.reg}, p.cfg.Peer))
 	p.cleanups.add("admin", p.operator.stop)
 	p.cleanups.add("metrics", p.scrapes.stop)
@@ -66,7 +72,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	address, listening, err := p.listening(ctx, refusing(p.cfg.Peer, p.origins()), files)
+	address, listening, err := p.listening(ctx, admin.ForPeople(strangers, refusing(p.cfg.Peer, p.origins())), files)
 	if err != nil {
 		return err
 	}
@@ -116,7 +122,7 @@ func (p *process) leaveArchive(dir *datadir.Dir) error {
 func refusing(primary string, origins httpapi.Origins) http.Handler {
 	health := admin.Standby(primary)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isHealth(r.URL.Path) {
+		if admin.IsHealth(r.URL.Path) {
 			health.ServeHTTP(w, r)
 			return
 		}
@@ -124,11 +130,6 @@ func refusing(primary string, origins httpapi.Origins) http.Handler {
 			httpapi.Standby(w)
 		}
 	})
-}
-
-// isHealth reports whether probes and balancers ask for path.
-func isHealth(path string) bool {
-	return path == "/healthz" || path == "/servez" || path == "/readyz"
 }
 
 // followed is the standby of a process, as operators see it.

@@ -535,6 +535,9 @@ func TestEachReasonIsToldByItsEvents(t *testing.T) {
 				assert.Equal(t, tt.reason, all[0].Reason)
 				assert.Equal(t, tt.says, all[0].String())
 				assert.Equal(t, p.AuthorID, all[0].Author)
+				if gone := []home.Reason{home.ReasonDeleted, home.ReasonTakenDown, home.ReasonEnded}; slices.Contains(gone, tt.reason) {
+					assert.Empty(t, all[0].PostText)
+				}
 				home := homeIDs(s.home("fan", 100, home.Query{}))
 				assert.Equal(t, slices.Contains(home, p.ID), all[0].Reason.Shown(), "the home has %v", home)
 			})
@@ -569,6 +572,7 @@ func TestTheNewestPostsOfTheFolloweesAreExplained(t *testing.T) {
 		got = append(got, e.Post+" "+string(e.Reason))
 	}
 	assert.Equal(t, want, got)
+	assert.Equal(t, "waits", all[0].PostText)
 }
 
 func TestAnExplanationNeedsAUserAndAPost(t *testing.T) {

@@ -92,7 +92,7 @@ func (a *API) registerConsole(console Pages, operations http.Handler) {
 	}
 	for _, pattern := range []string{
 		"GET /metrics", "GET /admin/dead-letters/{topic}", "POST /admin/dead-letters/{topic}/redrive", // a drop cannot be undone: only the admin address has it
-		"GET /admin/explain/{user}", "GET /admin/delivery/{post}",
+		"GET /admin/explain/{user}", "GET /admin/delivery/{post}", "GET /admin/posts/{post}", "GET /admin/pair", "GET /admin/history",
 	} {
 		a.mux.Handle(pattern, operations)
 	}

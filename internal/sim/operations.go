@@ -134,6 +134,7 @@ func loops() []Operation {
 		not("daemon.(*patient).Accept", "the storms call the domain, and no server"),
 		not("admin.(*Client).AwaitReady", "a command waits for a process"),
 		not("root clock", "it only logs"),
+		not("root history", "it only reads metrics"), not("admin.(*History).Run", "it only reads metrics"),
 		not("root http", "the storms call the domain, and no server"),
 		not("httpapi.(*API).untilRefused", "the storms have no tokens"),
 		not("root keys", "it reads keys over HTTP"),

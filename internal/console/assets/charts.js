@@ -1,7 +1,7 @@
 // charts.js draws the values of a measure over time, and writes them.
-import { number } from "./words.js";
+import { bytes, number, some } from "./words.js";
 
-const KEPT = 150; // the number of looks in a chart
+const KEPT = 3600; // the seconds in a chart
 
 const short = n => n === null ? "–" : n < 9.95 ? String(Math.round(n * 10) / 10) : number(Math.round(n));
 
@@ -17,6 +17,7 @@ function duration(ms) {
 const steps = [1, 1e3, 1e6, 1e9].flatMap(size => [1, 2, 5, 10, 20, 50, 100, 200, 500].map(n => n * size));
 const measures = {
   number: { text: short, incrs: [.2, .5, ...steps], ticks: ticks => ticks.map(short) },
+  bytes: { text: n => n === null ? "–" : bytes(n), incrs: steps, ticks: ticks => ticks.map(bytes) },
   count: { text: short, incrs: steps, ticks: ticks => ticks.map(short) },
   time: {
     text: duration,
@@ -42,6 +43,7 @@ function wide(u, labels, i, cycle) {
 export function plot(figure, series) {
   const box = figure.querySelector(".plot"), keys = figure.querySelector(".keys");
   const data = [[], ...series.map(() => [])], measure = measureOf(figure);
+  box.role = "img";
   const last = series.map(([name], i) => {
     const key = document.createElement("span"), value = document.createElement("b");
     key.className = "key-" + (i + 1);
@@ -69,7 +71,7 @@ export function plot(figure, series) {
         y: { range: (_, min, max) => [0, Math.max(1, max * 1.1)] },
       },
       axes: [
-        { ...axis, grid: { show: false }, space: 70, size: 28, incrs: [5, 10, 15, 30, 60, 120, 300], values: "{HH}:{mm}:{ss}" },
+        { ...axis, grid: { show: false }, space: 70, size: 28, incrs: [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800], values: "{HH}:{mm}:{ss}" },
         { ...axis, size: wide, incrs: measure.incrs, values: (_, ticks) => measure.ticks(ticks) },
       ],
       series: [{}, ...series.map((_, i) => ({ stroke: colour("s" + (i + 1)), width: 2, spanGaps: true, points: { show: false } }))],
@@ -78,10 +80,13 @@ export function plot(figure, series) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", build);
   document.documentElement.addEventListener("theme", build);
   new ResizeObserver(() => u ? u.setSize({ width: box.clientWidth, height: 170 }) : build()).observe(box);
-  return (time, values) => {
+  return (time, values, more = false) => {
     data[0].push(time);
     values.forEach((v, i) => { data[i + 1].push(v); last[i].textContent = measure.text(v ?? data[i + 1].findLast(v => v !== null) ?? null); });
-    for (const column of data) if (column.length > KEPT) column.shift();
+    while (data[0][0] < time - KEPT) for (const column of data) column.shift();
+    if (more) return;
+    box.dataset.since = data[0][0];
+    box.ariaLabel = `${figure.querySelector("h2").textContent}, ${some(Math.ceil((time - data[0][0]) / 60), "minute")}`;
     u?.setData(data);
   };
 }

@@ -4,7 +4,7 @@
 export function metrics(text) {
   const all = {};
   for (const line of text.split("\n")) {
-    const m = line.match(/^(fanfare_\w+)(?:\{(.*)\})? (\S+)$/);
+    const m = line.match(/^((?:fanfare|go|process)_\w+)(?:\{(.*)\})? (\S+)$/);
     if (!m) continue;
     const labels = Object.fromEntries([...(m[2] ?? "").matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(l => [l[1], l[2]]));
     (all[m[1]] ??= []).push({ labels, value: Number(m[3]) });

@@ -4,6 +4,8 @@ import { draw, markup, setTime, toast } from "./draw.js";
 import { number, some } from "./words.js";
 import { metrics, quantile, rate, sum } from "./metrics.js";
 import { measureOf, plot } from "./charts.js";
+import { showPair } from "./pair.js";
+import { cut } from "./text.js";
 import { tell, wire } from "./wires.js";
 
 const LOOK = 2000; // the milliseconds between two looks
@@ -25,6 +27,10 @@ const tiles = {
   flying: all => sum(all, "fanfare_queue_depth", l => l.state === "in_flight"),
   delayed: all => sum(all, "fanfare_queue_depth", l => l.state === "delayed"),
   dead: all => sum(all, "fanfare_queue_depth", l => l.state === "dead"),
+  memory: all => sum(all, all.process_resident_memory_bytes ? "process_resident_memory_bytes" : "go_memstats_sys_bytes"),
+  heap: all => sum(all, "go_memstats_heap_inuse_bytes"),
+  archive: all => 1000 * sum(all, "fanfare_archive_lag_seconds"), unarchived: all => sum(all, "fanfare_archive_lag_bytes"),
+  base: all => 1000 * sum(all, "fanfare_archive_base_age_seconds"),
 };
 
 // --- dead letters
@@ -80,14 +86,23 @@ async function ask(path, view) {
   return answer.ok ? view(JSON.parse(text)) : [{ text: text.trim() }];
 }
 
+// entries returns the explanations of posts, each with a yes or a no.
+const entries = all => all.map(e => ({ ...e, sign: e.in_home ? "in home" : "not in home", kind: e.in_home ? "yes" : "no", post_text: cut(e.post_text ?? "", 200) }));
+
+// delivered returns the delivery of a post, with the text of the post.
+const delivered = ({ view, delivery: d }) => [{
+  text: progress(d), sign: view ? "there" : "gone", kind: view ? "yes" : "no",
+  post_text: cut(view?.post.text ?? "", 200), post_id: view?.post.id, author_id: view?.post.author_id,
+}];
+
 async function explain(e) {
   e.preventDefault();
   const { user, post } = Object.fromEntries([...new FormData(e.target)].map(([name, value]) => [name, value.trim()]));
   const list = document.getElementById("answer");
   let found = [{ text: "Give the id of a user or of a post." }];
   try {
-    if (user) found = await ask(`/admin/explain/${encodeURIComponent(user)}?post=${encodeURIComponent(post)}`, all => all);
-    else if (post) found = await ask("/admin/delivery/" + encodeURIComponent(post), d => [{ text: progress(d) }]);
+    if (user) found = await ask(`/admin/explain/${encodeURIComponent(user)}?post=${encodeURIComponent(post)}`, entries);
+    else if (post) found = await ask("/admin/posts/" + encodeURIComponent(post), delivered);
     if (found.length === 0) found = [{ text: "This user follows nobody who has posted." }];
   } catch {
     found = [{ text: "Fanfare does not answer." }];
@@ -117,6 +132,18 @@ function operate() {
     const series = charts[figure.dataset.chart]();
     figures.push({ figure, series, add: plot(figure, series) });
   }
+  // past draws the hour that the process has kept. A process that shares its queues with other processes keeps none.
+  const past = async () => {
+    if (document.body.dataset.alone === undefined) return;
+    const answer = await fetch("/admin/history");
+    if (!answer.ok) return;
+    const { series: names, looks } = await answer.json();
+    const ahead = Math.max(0, (looks.at(-1)?.at ?? 0) - Date.now()); // of this machine's clock
+    const kept = looks.map(({ at, values }) => [metrics(values.map((v, i) => v === null ? "" : names[i] + " " + v).join("\n")), (at - ahead) / 1000]);
+    for (const { series, add } of figures) {
+      kept.slice(1).forEach(([now, time], i) => add(time, series.map(([, value]) => value(now, kept[i][0], time - kept[i][1])), i < kept.length - 2));
+    }
+  };
   let before, then;
   const look = async () => {
     try {
@@ -129,6 +156,9 @@ function operate() {
         for (const e of document.querySelectorAll("time")) setTime(e, e.dateTime);
         document.querySelector("[data-chart=age]").hidden = !now.fanfare_message_age_seconds_bucket;
         document.querySelector("[data-tile=dead]").classList.toggle("bad", tiles.dead(now) > 0);
+        for (const e of document.querySelectorAll("[data-if-metric]")) e.hidden = !now[e.dataset.ifMetric];
+        document.querySelector("[data-tile=archive]")?.classList.toggle("bad", sum(now, "fanfare_archive_fenced") > 0);
+        if (now.fanfare_pair_primary) await showPair();
       }
       document.getElementById("canary").textContent = canary(now, before);
       document.getElementById("health").textContent = await health();
@@ -140,7 +170,7 @@ function operate() {
       live.classList.remove("on");
     }
   };
-  look(); // a rate needs two looks
+  past().catch(() => {}).then(look); // a rate needs two looks
   setInterval(look, LOOK);
 }
 

@@ -14,6 +14,14 @@ export const number = n => numbers.format(n);
 export const form = (n, one) => n === 1 ? one : one + "s";
 export const some = (n, one) => number(n) + " " + form(n, one);
 
+const units = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
+
+// bytes writes a number of bytes.
+export function bytes(n) {
+  const [size, unit] = units.find(([size]) => n >= size) ?? [1, "B"];
+  return number(Math.round(n / size * 10) / 10) + " " + unit;
+}
+
 // exact returns a time to the second, with its time zone.
 export const exact = time => moment.format(new Date(time));
 

@@ -82,6 +82,8 @@ type Explanation struct {
 	// DeadLetter is the id of the dead letter of ReasonDeadLetter, and Topic its topic.
 	DeadLetter string `json:"dead_letter,omitempty"`
 	Topic      string `json:"topic,omitempty"`
+	// PostText is the text of a living post that is recent enough for homes.
+	PostText string `json:"post_text,omitempty"`
 	// Text is the reason as a sentence.
 	Text string `json:"text"`
 	// TakenDown is the take-down of ReasonTakenDown, and died the reason of the dead letter.
