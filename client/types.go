@@ -67,10 +67,10 @@ type Relationship struct {
 	Friends    bool `json:"friends"`
 }
 
-// PostInput is a new post. Only Text is required. Kind is a name of your own, such as "album". Data is a
+// PostInput is a new post. It has a text, an image or data. Kind is a name of your own, such as "album". Data is a
 // JSON object. Mentions are ids of users.
 type PostInput struct {
-	Text     string          `json:"text"`
+	Text     string          `json:"text,omitempty"`
 	ImageURL string          `json:"image_url,omitempty"`
 	Kind     string          `json:"kind,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
@@ -82,7 +82,8 @@ type PostInput struct {
 	IdempotencyKey string `json:"-"`
 }
 
-// PostEdit changes the fields that are not nil. NoData removes the data.
+// PostEdit changes the fields that are not nil. An empty text or URL removes the field, and NoData removes
+// the data. A text, an image or data must remain.
 type PostEdit struct {
 	Text     *string         `json:"text,omitempty"`
 	ImageURL *string         `json:"image_url,omitempty"`

@@ -21,7 +21,7 @@ const (
 // Content is the part of a post that its author writes. The event, the item, the domain's types and the
 // record of an import embed Content, so they have each of its fields.
 type Content struct {
-	Text     string `json:"text,omitempty" jsonschema:"required"`
+	Text     string `json:"text,omitempty"`
 	ImageURL string `json:"image_url,omitempty"`
 	// The fields below are optional: Check bounds them.
 	Kind     string   `json:"kind,omitempty" jsonschema:"pattern=^[a-z][a-z0-9_.-]{0\\,31}$"`
@@ -44,6 +44,13 @@ func (d *Data) UnmarshalJSON(text []byte) error {
 		*d = ""
 	}
 	return nil
+}
+
+// CheckShown reports the fault of a post that shows nothing.
+func (c *Content) CheckShown(refuse func(field, detail string)) {
+	if c.Text == "" && c.ImageURL == "" && c.Data == "" {
+		refuse("text", "is empty, and there is no image and no data: give at least one")
+	}
 }
 
 // Check reports the faults of the optional fields, with their places, and returns the compact form of Data.

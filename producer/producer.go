@@ -146,8 +146,9 @@ func Encode(e messages.Event) (Message, error) {
 
 func checkPost(e *messages.PostCreated) error {
 	var errs []error
-	if n := utf8.RuneCountInString(e.Text); n < 1 || n > messages.MaxText || !utf8.ValidString(e.Text) {
-		errs = append(errs, fmt.Errorf("encode PostCreated: text has %d characters: it must be UTF-8 of 1 to %d", n, messages.MaxText))
+	e.CheckShown(func(field, detail string) { errs = append(errs, fmt.Errorf("encode PostCreated: %s %s", field, detail)) })
+	if n := utf8.RuneCountInString(e.Text); n > messages.MaxText || !utf8.ValidString(e.Text) {
+		errs = append(errs, fmt.Errorf("encode PostCreated: text has %d characters: it must be UTF-8 of at most %d", n, messages.MaxText))
 	}
 	if fault := display.ImageURLFault(e.ImageURL, messages.MaxImageURL); fault != "" {
 		errs = append(errs, fmt.Errorf("encode PostCreated: image_url %s", fault))

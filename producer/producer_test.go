@@ -50,7 +50,7 @@ func TestEventsThatNoConsumerAcceptsAreRefused(t *testing.T) {
 	p := producer.New()
 	for name, change := range map[string]func(*messages.PostCreated) messages.Event{
 		"no author":          func(e *messages.PostCreated) messages.Event { e.AuthorID = ""; return e },
-		"no text":            func(e *messages.PostCreated) messages.Event { e.Text = ""; return e },
+		"no text":            func(e *messages.PostCreated) messages.Event { e.Content = messages.Content{}; return e },
 		"long text":          func(e *messages.PostCreated) messages.Event { e.Text = strings.Repeat("é", 5001); return e },
 		"text not UTF-8":     func(e *messages.PostCreated) messages.Event { e.Text = "\xff"; return e },
 		"image":              func(e *messages.PostCreated) messages.Event { e.ImageURL = "javascript:alert(1)"; return e },

@@ -18,10 +18,13 @@ type keyed struct {
 
 func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	var in client.PostInput
-	if err := decode(r, &in); err != nil || badText(in.Text, 1, 5000) {
+	if err := decode(r, &in); err != nil || badText(in.Text, 0, 5000) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
 	in.IdempotencyKey, in.Data = r.Header.Get("Idempotency-Key"), changed(nil, in.Data)
+	if in.Text == "" && in.ImageURL == "" && in.Data == nil {
+		return fail(http.StatusUnprocessableEntity, "text")
+	}
 	key := [2]string{user, in.IdempotencyKey}
 	if before, ok := s.keys[key]; ok && in.IdempotencyKey != "" {
 		if !reflect.DeepEqual(before.in, in) {
@@ -62,7 +65,7 @@ func (s *Server) post(viewer string, r *http.Request) (int, any) {
 func (s *Server) editPost(user string, r *http.Request) (int, any) {
 	post := s.feed.Posts[r.PathValue("id")]
 	var in client.PostEdit
-	if err := decode(r, &in); err != nil || in.Text != nil && badText(*in.Text, 1, 5000) {
+	if err := decode(r, &in); err != nil || in.Text != nil && badText(*in.Text, 0, 5000) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
 	if refusal := s.feed.ByAuthor(user, post.ID); refusal != 0 {
@@ -75,6 +78,9 @@ func (s *Server) editPost(user string, r *http.Request) (int, any) {
 		post.ImageURL = *in.ImageURL
 	}
 	post.Data = changed(post.Data, in.Data)
+	if post.Text == "" && post.ImageURL == "" && post.Data == nil {
+		return fail(http.StatusUnprocessableEntity, "text")
+	}
 	post.EditedAt = time.Now().UTC()
 	s.feed.Posts[post.ID] = post
 	return http.StatusOK, post

@@ -54,54 +54,6 @@ func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRe
 	return byID, nil
 }
 
-// EditPost changes a post by user. EditPost writes one item, because all other items refer to that
-// item.
-func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit) (Post, error) {
-	if err := edit.validate(); err != nil {
-		return Post{}, err
-	}
-	if _, err := s.ownPost(ctx, user, post); err != nil {
-		return Post{}, err
-	}
-	up := table.UpdateInput{
-		Key: schema.PostKey(user, post),
-		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.access.Now().UnixMilli())}},
-		// If the post was deleted after the read, the deletion wins (I2).
-		If:        table.Exists{},
-		ReturnNew: true,
-	}
-	if edit.Text != nil {
-		up.Set = append(up.Set, table.Attr{Name: schema.AttrText, Value: table.S(*edit.Text)})
-	}
-	switch {
-	case edit.ImageURL == nil:
-	case *edit.ImageURL == "":
-		up.Remove = []string{schema.AttrImageURL}
-	default:
-		up.Set = append(up.Set, table.Attr{Name: schema.AttrImageURL, Value: table.S(*edit.ImageURL)})
-	}
-	switch {
-	case edit.Data == nil:
-	case *edit.Data == "":
-		up.Remove = append(up.Remove, schema.AttrData)
-	default:
-		up.Set = append(up.Set, table.Attr{Name: schema.AttrData, Value: table.S(*edit.Data)})
-	}
-	res, err := s.access.Store.Update(ctx, up)
-	if _, failed := errors.AsType[*table.ConditionError](err); failed {
-		return Post{}, fault.NotFoundf("post %s was deleted", post)
-	}
-	noted := s.noteEdit(ctx, user, post) // a failed update may have happened
-	if err = cmp.Or(err, noted); err != nil {
-		return Post{}, fault.Wrap("table", err)
-	}
-	p, err := schema.ParsePost(*res.Item)
-	if err != nil {
-		return Post{}, fault.Wrap("table", err)
-	}
-	return postOf(p), nil
-}
-
 // DeletePost permanently deletes a post by user. One transaction removes the post from its author's
 // list, replaces the post by id by a tombstone, and lowers the author's count (I4). Fan-outs read the
 // tombstone before each page of followers. Home reads leave out deleted posts, so DeletePost need not

@@ -41,14 +41,14 @@ type Content = messages.Content
 // Data is the JSON text of an object.
 type Data = messages.Data
 
-// PostInput is the input of a new post. All fields but Text are optional. ExpiresAt is in whole seconds.
+// PostInput is the input of a new post, which has a text, an image or data. ExpiresAt is in whole seconds.
 type PostInput struct {
 	Content
 	IdempotencyKey string
 }
 
-// PostEdit is a change of a post. A nil field does not change. If Data is "", the edit removes the
-// data.
+// PostEdit is a change of a post. A nil field does not change. If a field is "", the edit removes the
+// field. The post keeps a text, an image or data.
 type PostEdit struct{ Text, ImageURL, Data *string }
 
 // Post is a living post. EditedAt is zero if the post was never edited. ExpiresAt is zero if the post

@@ -122,7 +122,8 @@ func (in *ProfileInput) validate() error {
 // validate returns the faults of a post, and compacts the post's data.
 func (in *PostInput) validate() error {
 	var c checks
-	c.text("text", in.Text, 1, maxText)
+	c.text("text", in.Text, 0, maxText)
+	in.CheckShown(c.add)
 	c.imageURL(in.ImageURL)
 	c.idempotencyKey(in.IdempotencyKey)
 	in.ExpiresAt = in.ExpiresAt.UTC().Truncate(time.Second)
@@ -140,7 +141,7 @@ func (e *PostEdit) validate() error {
 		e.Data = new(c.data(*e.Data, messages.MaxPostData))
 	}
 	if e.Text != nil {
-		c.text("text", *e.Text, 1, maxText)
+		c.text("text", *e.Text, 0, maxText)
 	}
 	if e.ImageURL != nil {
 		c.imageURL(*e.ImageURL)

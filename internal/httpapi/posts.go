@@ -18,7 +18,7 @@ import (
 
 // PostInput is a new post.
 type PostInput struct {
-	Text      string       `json:"text" minLength:"1" maxLength:"5000" example:"Hello"`
+	Text      string       `json:"text,omitempty" maxLength:"5000" example:"Hello" doc:"It may be empty or absent if there is an image or data."`
 	ImageURL  string       `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
 	Kind      string       `json:"kind,omitempty" pattern:"^[a-z][a-z0-9_.-]{0,31}$" patternDescription:"a kind: 1 to 32 of a-z 0-9 _ . -, a letter first" doc:"A kind of your own, such as album. It never changes." example:"album"`
 	Data      Data         `json:"data,omitempty"`
@@ -42,7 +42,7 @@ func (in *PostInput) end() (time.Time, error) {
 // PostEdit changes the fields that are given.
 type PostEdit struct {
 	_        struct{}      `minProperties:"1"`
-	Text     *string       `json:"text,omitempty" minLength:"1" maxLength:"5000"`
+	Text     *string       `json:"text,omitempty" maxLength:"5000" doc:"An empty text removes the text. A text, an image or data must remain."`
 	ImageURL *string       `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
 	Data     RemovableData `json:"data,omitempty"` //nolint:modernize // huma reads omitempty as optional
 }

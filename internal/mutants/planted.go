@@ -86,6 +86,7 @@ func planted() []bug {
 		{"delayed messages are forgotten after a read that failed", writer, "t.retryAt = uint64(b.now()", "t.nextDue = uint64(b.now()"},
 		{"a mark is written although its backfill has ended since the read", marks, "return table.All{table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}, ends}", "return map[bool]table.Cond{true: ends, false: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}}[false]"},
 		{"an unfollow is answered while homes still show the author", unfollows, "return s.hideUnfollowed(ctx, follower, author, now)", "return false, nil"},
+		{"an edit removes the text without a condition", "internal/feed/edits.go", "append(table.All{table.Exists{}}, remains...)", "append(table.All{table.Exists{}}, remains[:0]...)"},
 		{"a view shows a bookmark of a former life", bookmarks, "kept[b.Post] = Kept{Bookmarked: !ownBookmarks().former(b, after)}", "kept[b.Post] = Kept{Bookmarked: true || ownBookmarks().former(b, after)}"},
 		{"the query of bookmarks leaves out the oldest post", "internal/feed/own.go", "for page, err := range s.access.Store.Query(ctx, q) {\n\t\tif err != nil {\n\t\t\treturn nil, fault", "q.Low += \"0\"\n\tfor page, err := range s.access.Store.Query(ctx, q) {\n\t\tif err != nil {\n\t\t\treturn nil, fault"},
 		{"bookmarks beyond the query are not read by key", bookmarks, "calls.Spend(access.Batches(len(rest)))", "rest = nil"},

@@ -21,11 +21,28 @@ type comment struct {
 	doubtful           bool // a delete has no answer
 }
 
-// text is the text of a post.
+// text is the text of a post, and its data.
 type text struct {
-	is string // the text in the last answer
-	// maybe has the edits without an answer, which may still have an effect.
-	maybe []string
+	is, data string // in the last answer
+	// maybe and maybeData have the edits without an answer, which may still have an effect.
+	maybe, maybeData []string
+}
+
+// edited is what an edit answers or may have done.
+func (t *text) edited(e feed.PostEdit, answered bool) {
+	for _, f := range []struct {
+		to    *string
+		is    *string
+		maybe *[]string
+	}{{e.Text, &t.is, &t.maybe}, {e.Data, &t.data, &t.maybeData}} {
+		switch {
+		case f.to == nil:
+		case answered:
+			*f.is = *f.to
+		default:
+			*f.maybe = append(*f.maybe, *f.to)
+		}
+	}
 }
 
 func (l *workload) comment(r *rand.Rand, p planned) *operation {
@@ -95,19 +112,27 @@ func (l *workload) edit(r *rand.Rand, p planned) *operation {
 	}
 	post := l.choose(r, own)
 	t := l.texts[post]
-	said := fmt.Sprintf("edited %d", p.number)
+	said, data, none := fmt.Sprintf("edited %d", p.number), fmt.Sprintf(`{"n":%d}`, p.number), ""
+	e := []feed.PostEdit{{Text: &said}, {Text: &said}, {Text: &said, Data: &data}, {Data: &data}, {Text: &none}, {Text: &none, Data: &data}, {Data: &none}}[r.IntN(7)]
 	return &operation{
 		name: "edit " + post, user: p.user,
 		do: func(ctx context.Context, s *domain) error {
-			_, err := s.EditPost(ctx, p.user, post, feed.PostEdit{Text: &said})
+			_, err := s.EditPost(ctx, p.user, post, e)
 			return err
 		},
 		settle: func(err error) {
-			if err != nil {
-				t.maybe = append(t.maybe, said)
+			refused, ok := errors.AsType[*fault.Error](err)
+			if !ok || refused.Kind != fault.Invalid {
+				t.edited(e, err == nil)
 				return
 			}
-			t.is = said
+			left := slices.Concat([]string{t.is}, t.maybe)
+			if e.Text != nil {
+				left = append([]string{t.data}, t.maybeData...)
+			}
+			if !slices.Contains(left, "") {
+				l.fail("I5", "an edit that leaves %q of %s was refused: %v", left, post, err)
+			}
 		},
 	}
 }
@@ -221,8 +246,11 @@ func (w *World) checkTexts(ctx context.Context, service *domain, living map[stri
 			l.fail("I4", "the view of %s has %d comments, want %d: %v", post, view.CommentCount, len(items), err)
 		}
 		got, err := service.Post(ctx, post)
-		if t := l.texts[post]; err != nil || got.Text != t.is && !slices.Contains(t.maybe, got.Text) {
-			l.fail("I5", "post %s says %q, want %q: %v", post, got.Text, t.is, err)
+		if t := l.texts[post]; err != nil || got.Text != t.is && !slices.Contains(t.maybe, got.Text) || string(got.Data) != t.data && !slices.Contains(t.maybeData, string(got.Data)) {
+			l.fail("I5", "post %s says %q with the data %s, want %q and %s: %v", post, got.Text, got.Data, t.is, t.data, err)
+		}
+		if err == nil && got.Text == "" && got.Data == "" && got.ImageURL == "" {
+			l.fail("I5", "post %s shows nothing after edits", post)
 		}
 	}
 }

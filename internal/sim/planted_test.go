@@ -432,6 +432,7 @@ func bugs() []bug {
 			})(items)
 		}`}}},
 		{"bookmarks shown over a block", "I2", []edit{{bookmark, `return blocked[refs[b.PostID].Author] }), err`, `return blocked[b.PostID] }), err`}}},
+		{"edit that leaves nothing to show", "I5", []edit{{"internal/feed/edits.go", `if !removes || gives {`, `if !removes || gives || true {`}}},
 		{"bookmark of another user in a home", "I5", []edit{{bookmark, `table.Query{PK: schema.BookmarksPK(user)}, refs, keep)`, `table.Query{PK: schema.BookmarksPK(refs[0].Author)}, refs, keep)`}}},
 		{"bookmark of the newest post of a page not read", "I5", []edit{{"internal/feed/own.go", `q.Descending, q.PageSize = true`, `q.High = schema.PostSK(slices.MinFunc(refs, older).Post)
 	q.Descending, q.PageSize = true`}}},

@@ -394,7 +394,7 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 			if !l.accepted[post.ID] {
 				l.posts = append(l.posts, post.ID)
 				l.number[post.ID] = p.number
-				l.texts[post.ID] = &text{is: in.Text}
+				l.texts[post.ID] = &text{is: in.Text, data: string(in.Data)}
 			}
 			l.owner[post.ID], l.accepted[post.ID] = user, true
 		},
@@ -437,7 +437,7 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 	post := l.choose(r, own)
 	unmade := slices.DeleteFunc(slices.Clone(own), func(post string) bool { return l.w.refOf(post) != nil || l.w.mayHaveExpired(post) })
 	// An edit without an answer may still conflict with the delete, and so may a write of the post.
-	late := slices.DeleteFunc(own, func(post string) bool { return len(l.texts[post].maybe) == 0 && !l.w.underWay(post) })
+	late := slices.DeleteFunc(own, func(post string) bool { return len(l.texts[post].maybe)+len(l.texts[post].maybeData) == 0 && !l.w.underWay(post) })
 	if len(late) > 0 {
 		post = l.choose(r, late)
 	}

@@ -11,7 +11,7 @@ export function wrong(fanfare: Fanfare) {
     // @ts-expect-error no id
     () => fanfare.put('/v1/posts/{id}/like'),
     // @ts-expect-error no text
-    () => fanfare.post('/v1/posts', { body: { kind: 'album' } }),
+    () => fanfare.post('/v1/posts/{id}/comments', { path, body: { data: {} } }),
     // @ts-expect-error an unknown field
     () => fanfare.post('/v1/posts', { body: { text: 'Hi', colour: 'red' } }),
     // @ts-expect-error this call takes no key

@@ -55,7 +55,7 @@ export function comment(c) {
 }
 
 // said returns a comment of the page's user, with its post.
-export const said = c => comment({ ...c, of: "on: " + (c.post ? cut(c.post.post.text.replace(/\s+/g, " "), 60) : "a post") });
+export const said = c => comment({ ...c, of: "on: " + (c.post ? cut(c.post.post.text.replace(/\s+/g, " "), 60) || "a post without a text" : "a post") });
 
 // delivery returns the progress of a post on the way to its homes.
 export function delivery(d, from) {

@@ -208,6 +208,12 @@ func postRows() []row {
 		{name: "key with another body", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-1"), body: `{"text":"twice"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
 		{name: "the same key of another user", as: "ben", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-1"), body: `{"text":"mine"}`, status: 201, save: "mine", want: object{"author_id": "{ben}"}},
 		{name: "a refused body does not bind the key", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-2"), body: `{"text":""}`, status: 422, problem: "invalid", fields: []string{"text"}},
+		{name: "post of data alone", as: "ben", method: "POST", path: "/v1/posts", body: `{"data":{"n":1}}`, status: 201, save: "bare", want: object{"text": "", "data": object{"n": 1}}},
+		bad("edit that leaves nothing", "ben", "PATCH", "/v1/posts/{bare}", `{"data":null}`, 422, "invalid", "text"),
+		{name: "edit of data to a text", as: "ben", method: "PATCH", path: "/v1/posts/{bare}", body: `{"text":"a","data":null}`, status: 200, want: object{"text": "a", "data": nil}},
+		{name: "edit of a text to an image", as: "ben", method: "PATCH", path: "/v1/posts/{bare}", body: `{"text":"","image_url":"https://img.example/a.png"}`, status: 200, want: object{"text": "", "image_url": "https://img.example/a.png"}},
+		bad("edit that removes the last image", "ben", "PATCH", "/v1/posts/{bare}", `{"image_url":""}`, 422, "invalid", "text"),
+		{name: "delete the bare post", as: "ben", method: "DELETE", path: "/v1/posts/{bare}", status: 204},
 		{name: "so the key is free", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-2"), body: `{"text":"free"}`, status: 201, save: "free"},
 		{name: "key too long", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", strings.Repeat("k", 256)), body: `{"text":"a"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
 		{name: "two keys", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-3", "Idempotency-Key", "k-4"), body: `{"text":"a"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
@@ -467,7 +473,7 @@ func bodyRows(target Target) []row {
 	}
 	calls := []call{
 		{"profile", "PUT", "/v1/me", "name", 100},
-		{"post", "POST", "/v1/posts", "text", 5000},
+		{"post", "POST", "/v1/posts", "text", 5000}, // an image or data may stand in for the text
 		{"edit", "PATCH", "/v1/posts/{free}", "", 5000},
 		{"marker", "PUT", "/v1/me/markers/body", "position", 128},
 		{"comment", "POST", "/v1/posts/{free}/comments", "text", 5000},

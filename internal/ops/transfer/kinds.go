@@ -108,7 +108,7 @@ var kinds = []kindSpec{ //nolint:gochecknoglobals // a constant in all but name
 		export: (*exporter).blocksOf, stage: withUser, own: true,
 	},
 	{
-		name: kindPost, required: []string{"id", "author_id", "text", "time"}, optional: append(ofContent("text"), "edited_at"),
+		name: kindPost, required: []string{"id", "author_id", "time"}, optional: append(ofContent(), "edited_at"),
 		check: (*checks).post, define: (*index).post, key: func(r *record) string { return r.AuthorID }, write: (*importer).post,
 		items: func(r *record, post schema.PostRef) []table.Key {
 			return []table.Key{schema.PostKey(r.AuthorID, post.ID), schema.PostByIDKey(post.ID)}
@@ -231,8 +231,7 @@ func fieldsOf(of reflect.Type) map[string]field {
 	return all
 }
 
-// ofContent returns the names of the fields that the author of a post writes, except one.
-func ofContent(except string) []string {
-	names := slices.Sorted(maps.Keys(fieldsOf(reflect.TypeFor[messages.Content]())))
-	return slices.DeleteFunc(names, func(name string) bool { return name == except })
+// ofContent returns the names of the fields that the author of a post writes.
+func ofContent() []string {
+	return slices.Sorted(maps.Keys(fieldsOf(reflect.TypeFor[messages.Content]())))
 }

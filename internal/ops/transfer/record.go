@@ -135,8 +135,8 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 			c.refuse(name, "is not a field of a %s", r.Type)
 		}
 	}
-	for _, bad := range r.check(spec, now) { // a field that is missing or cannot be read has its fault already
-		if name, _, _ := strings.Cut(bad.field, "."); present[name] && !wrong[name] {
+	for _, bad := range r.check(spec, now) { // a required field that is missing, or a field that cannot be read, has its fault already
+		if name, _, _ := strings.Cut(bad.field, "."); !wrong[name] && (present[name] || !slices.Contains(spec.required, name)) {
 			c.faults = append(c.faults, bad)
 		}
 	}

@@ -1,0 +1,114 @@
+package feed
+
+import (
+	"cmp"
+	"context"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// editedField is an attribute with its new value, nil for no change.
+type editedField struct {
+	attr  string
+	value *string
+}
+
+func (e *PostEdit) fields() []editedField {
+	return []editedField{{schema.AttrText, e.Text}, {schema.AttrImageURL, e.ImageURL}, {schema.AttrData, e.Data}}
+}
+
+// EditPost changes a post by user. EditPost writes one item, because all other items refer to that
+// item.
+func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit) (Post, error) {
+	if err := edit.validate(); err != nil {
+		return Post{}, err
+	}
+	if _, err := s.ownPost(ctx, user, post); err != nil {
+		return Post{}, err
+	}
+	var edited Post
+	err := s.access.RetryChanged(func() (changed bool, err error) {
+		edited, changed, err = s.edit(ctx, user, post, edit)
+		return changed, err
+	})
+	return edited, err
+}
+
+// edit makes one attempt of EditPost. changed reports that another edit changed the field that would have
+// remained in the post.
+func (s *Service) edit(ctx context.Context, user, post string, edit PostEdit) (edited Post, changed bool, err error) {
+	key := schema.PostKey(user, post)
+	remains, err := s.remains(ctx, key, edit)
+	if err != nil {
+		return Post{}, false, err
+	}
+	up := table.UpdateInput{
+		Key: key,
+		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.access.Now().UnixMilli())}},
+		// If the post was deleted after the read, the deletion wins (I2).
+		If:        append(table.All{table.Exists{}}, remains...),
+		ReturnNew: true,
+	}
+	for _, f := range edit.fields() {
+		switch {
+		case f.value == nil:
+		case *f.value == "" && f.attr != schema.AttrText:
+			up.Remove = append(up.Remove, f.attr)
+		default:
+			up.Set = append(up.Set, table.Attr{Name: f.attr, Value: table.S(*f.value)})
+		}
+	}
+	res, err := s.access.Store.Update(ctx, up)
+	if access.ConditionFailed(err) {
+		if len(remains) == 0 {
+			err = wasDeleted(key)
+		}
+		return Post{}, len(remains) > 0, err
+	}
+	noted := s.noteEdit(ctx, user, post) // a failed update may have happened
+	if err = cmp.Or(err, noted); err != nil {
+		return Post{}, false, fault.Wrap("table", err)
+	}
+	p, err := schema.ParsePost(*res.Item)
+	if err != nil {
+		return Post{}, false, fault.Wrap("table", err)
+	}
+	return postOf(p), false, nil
+}
+
+// remains returns the condition that a field remains in the post, by which the post still shows something.
+// An edit that removes nothing, or that gives a field, needs no condition and no read.
+func (s *Service) remains(ctx context.Context, key table.Key, edit PostEdit) ([]table.Cond, error) {
+	removes, gives := false, false
+	for _, f := range edit.fields() {
+		removes = removes || f.value != nil && *f.value == ""
+		gives = gives || f.value != nil && *f.value != ""
+	}
+	if !removes || gives {
+		return nil, nil
+	}
+	found, err := s.access.Posts(ctx, []table.Key{key})
+	if err != nil {
+		return nil, err
+	}
+	it, ok := found[key]
+	if !ok {
+		return nil, wasDeleted(key)
+	}
+	for _, f := range edit.fields() {
+		if f.value == nil && it.Str(f.attr) != "" {
+			return []table.Cond{unchangedAttr(it, f.attr)}, nil
+		}
+	}
+	var c checks
+	c.refuse("text", "would be empty, and the post would have no image and no data")
+	return nil, c.err()
+}
+
+func wasDeleted(key table.Key) error {
+	post, _ := schema.PostOfSK(key.SK)
+	return fault.NotFoundf("post %s was deleted", post)
+}

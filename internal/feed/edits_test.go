@@ -1,0 +1,102 @@
+package feed_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/table"
+)
+
+// besideUpdate is a table that makes another call just before an update.
+type besideUpdate struct {
+	table.Store
+	do func()
+}
+
+func (b *besideUpdate) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	if do := b.do; do != nil {
+		b.do = nil
+		do()
+	}
+	return b.Store.Update(ctx, in)
+}
+
+// A post shows a text, an image or data, whatever an edit removes.
+func TestAnEditLeavesSomethingToShow(t *testing.T) {
+	t.Parallel()
+	const image = "https://img.example/a.png"
+	none, some := "", `{"a":1}`
+	for name, c := range map[string]struct {
+		made    feed.Content
+		edit    feed.PostEdit
+		refused bool
+	}{
+		"the text of a text":              {feed.Content{Text: "x"}, feed.PostEdit{Text: &none}, true},
+		"the text beside data":            {feed.Content{Text: "x", Data: "{}"}, feed.PostEdit{Text: &none}, false},
+		"the text beside an image":        {feed.Content{Text: "x", ImageURL: image}, feed.PostEdit{Text: &none}, false},
+		"text and image beside data":      {feed.Content{Text: "x", ImageURL: image, Data: "{}"}, feed.PostEdit{Text: &none, ImageURL: &none}, false},
+		"text and image":                  {feed.Content{Text: "x", ImageURL: image}, feed.PostEdit{Text: &none, ImageURL: &none}, true},
+		"everything":                      {feed.Content{Text: "x", ImageURL: image, Data: "{}"}, feed.PostEdit{Text: &none, ImageURL: &none, Data: &none}, true},
+		"the data of data":                {feed.Content{Data: "{}"}, feed.PostEdit{Data: &none}, true},
+		"the image of an image":           {feed.Content{ImageURL: image}, feed.PostEdit{ImageURL: &none}, true},
+		"the text, and data come instead": {feed.Content{Text: "x"}, feed.PostEdit{Text: &none, Data: &some}, false},
+	} {
+		w := newWorld(t)
+		w.users("ann")
+		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: c.made})
+		require.NoError(t, err, name)
+		_, err = w.EditPost(t.Context(), "ann", p.ID, c.edit)
+		if !c.refused {
+			require.NoError(t, err, name)
+			continue
+		}
+		wantKind(t, err, fault.Invalid)
+		assert.ErrorContains(t, err, "would be empty, and the post would have no image and no data", name)
+		after, err := w.Post(t.Context(), p.ID)
+		require.NoError(t, err)
+		assert.Equal(t, p, after, name)
+	}
+}
+
+// One edit removes the text, because there are data, and meanwhile another call changes the post.
+func TestTwoEditsTogetherLeaveSomethingToShow(t *testing.T) {
+	t.Parallel()
+	none, other := "", `{"b":2}`
+	for name, c := range map[string]struct {
+		beside func(w *world, post string) error
+		kind   fault.Kind
+		want   feed.Content
+	}{
+		"removes the data": {func(w *world, post string) error {
+			_, err := w.EditPost(w.t.Context(), "ann", post, feed.PostEdit{Data: &none})
+			return err
+		}, fault.Invalid, feed.Content{Text: "x"}},
+		"changes the data": {func(w *world, post string) error {
+			_, err := w.EditPost(w.t.Context(), "ann", post, feed.PostEdit{Data: &other})
+			return err
+		}, 0, feed.Content{Data: feed.Data(other)}},
+		"deletes the post": {func(w *world, post string) error { return w.DeletePost(w.t.Context(), "ann", post) }, fault.NotFound, feed.Content{}},
+	} {
+		hook := &besideUpdate{}
+		w := newWorld(t, func(c *config) { hook.Store, c.Store = c.Store, hook })
+		w.users("ann")
+		p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "x", Data: `{"a":1}`}})
+		require.NoError(t, err)
+		hook.do = func() { require.NoError(t, c.beside(w, p.ID), name) }
+		_, err = w.EditPost(t.Context(), "ann", p.ID, feed.PostEdit{Text: &none})
+		if c.kind == 0 {
+			require.NoError(t, err, name)
+		} else {
+			wantKind(t, err, c.kind)
+		}
+		if after, err := w.Post(t.Context(), p.ID); c.kind != fault.NotFound {
+			require.NoError(t, err)
+			assert.Equal(t, c.want, after.Content, name)
+		}
+	}
+}
