@@ -146,7 +146,9 @@ func Encode(e messages.Event) (Message, error) {
 
 func checkPost(e *messages.PostCreated) error {
 	var errs []error
-	e.CheckShown(func(field, detail string) { errs = append(errs, fmt.Errorf("encode PostCreated: %s %s", field, detail)) })
+	e.CheckShown(func(field, detail string) {
+		errs = append(errs, fmt.Errorf("encode PostCreated: %s %s", field, detail))
+	})
 	if n := utf8.RuneCountInString(e.Text); n > messages.MaxText || !utf8.ValidString(e.Text) {
 		errs = append(errs, fmt.Errorf("encode PostCreated: text has %d characters: it must be UTF-8 of at most %d", n, messages.MaxText))
 	}

@@ -437,7 +437,9 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 	post := l.choose(r, own)
 	unmade := slices.DeleteFunc(slices.Clone(own), func(post string) bool { return l.w.refOf(post) != nil || l.w.mayHaveExpired(post) })
 	// An edit without an answer may still conflict with the delete, and so may a write of the post.
-	late := slices.DeleteFunc(own, func(post string) bool { return len(l.texts[post].maybe)+len(l.texts[post].maybeData) == 0 && !l.w.underWay(post) })
+	late := slices.DeleteFunc(own, func(post string) bool {
+		return len(l.texts[post].maybe)+len(l.texts[post].maybeData) == 0 && !l.w.underWay(post)
+	})
 	if len(late) > 0 {
 		post = l.choose(r, late)
 	}
