@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/live"
 	"fanfare/internal/schema"
@@ -32,7 +33,7 @@ const (
 	// has no streams.
 	mostLive, liveCrowd = 3, 16
 	// liveOperations is the number of operations of the storm.
-	liveOperations = 30
+	liveOperations = 36
 	// openAgain is the time that a client waits after a refused stream.
 	openAgain = time.Second
 )
@@ -53,6 +54,10 @@ type liveStorm struct {
 	begun map[string]int
 
 	mu sync.Mutex
+	// late has the posts with a deletion or an edit that had no quick answer.
+	late map[string]bool
+	// apart is set once the clocks of two processes differ too much for the log of changes.
+	apart bool
 	// found has the authors of the posts that looks found, by user and post. left has the authors
 	// whom users have begun to unfollow or mute. broken has the violations.
 	found  map[pair]string
@@ -118,12 +123,29 @@ func (h liveHomes) Arrivals(ctx context.Context, user string, seen *home.Streame
 	}
 }
 
+// Edited checks the posts that a look at edited posts sends against the answers before the look.
+func (h liveHomes) Edited(ctx context.Context, user string, refs []access.Ref) ([]feed.HomeItem, error) {
+	facts := h.storm.facts.Load()
+	items, err := h.domain.Edited(h.as(ctx, "edits of "+user), user, refs)
+	h.storm.mu.Lock()
+	defer h.storm.mu.Unlock()
+	h.storm.respects(user, items, facts)
+	return items, err
+}
+
 func (s *liveStorm) finds(user string, items []feed.HomeItem, facts *liveFacts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, item := range items {
+		s.found[pair{user, item.Post.ID}] = item.Post.AuthorID
+	}
+	s.respects(user, items, facts)
+}
+
+// respects checks the posts of a look against the answers before the look. The caller holds mu.
+func (s *liveStorm) respects(user string, items []feed.HomeItem, facts *liveFacts) {
+	for _, item := range items {
 		post, author := item.Post.ID, item.Post.AuthorID
-		s.found[pair{user, post}] = author
 		if facts.deleted[post] {
 			s.broken = append(s.broken, fmt.Sprintf("I2: a look at the home of %s finds %s, whose delete was answered before", user, post))
 		}
@@ -151,8 +173,12 @@ func (s *liveStorm) serve(p *Proc) {
 		Homes: homes, Posts: homes, Units: live.DefaultUnits, LikesEach: 1000 * time.Hour, Streams: 100, UserStreams: 8,
 		Jitter: func() float64 { return 0 },
 		Frames: live.Frames{
-			Entry:     func(item feed.HomeItem) ([]byte, error) { return []byte("entry " + item.Post.ID + "\n"), nil },
-			Edited:    func(item feed.HomeItem) ([]byte, error) { return []byte("edited " + item.Post.ID + "\n"), nil },
+			Entry: func(item feed.HomeItem) ([]byte, error) {
+				return []byte("entry " + item.Post.ID + " " + item.Post.Text + "\n"), nil
+			},
+			Edited: func(item feed.HomeItem) ([]byte, error) {
+				return []byte("edited " + item.Post.ID + " " + item.Post.Text + "\n"), nil
+			},
 			Deleted:   func(post string) ([]byte, error) { return []byte("deleted " + post + "\n"), nil },
 			Stale:     []byte("stale\n"),
 			Position:  func(position string) []byte { return []byte("position " + position + "\n") },
@@ -178,6 +204,7 @@ func (s *liveStorm) learn() {
 		}
 	}
 	s.facts.Store(facts)
+	s.apart = s.apart || s.clocksApart()
 	s.mu.Lock()
 	broken := s.broken
 	s.broken = nil
@@ -193,7 +220,7 @@ func (w *World) liveHomesStorm(ctx context.Context, o Options) {
 	if o.Calm || o.Plain || o.Fans > 0 || w.seed%liveEvery != liveAt || len(w.load.users) > liveCrowd || len(w.load.violations) > 0 {
 		return
 	}
-	s := &liveStorm{w: w, hubs: map[*Proc]*live.Hub{}, found: map[pair]string{}, left: map[pair]bool{}, begun: map[string]int{}}
+	s := &liveStorm{w: w, hubs: map[*Proc]*live.Hub{}, found: map[pair]string{}, left: map[pair]bool{}, begun: map[string]int{}, late: map[string]bool{}}
 	for _, user := range w.load.users[:min(mostLive, len(w.load.users))] {
 		s.clients = append(s.clients, &liveClient{storm: s, user: user, ended: true, watch: watch{had: map[string]bool{}, since: map[string]bool{}, old: map[string]bool{}}})
 	}
@@ -209,6 +236,7 @@ func (w *World) liveHomesStorm(ctx context.Context, o Options) {
 		w.load.settled()
 		s.learn()
 	}
+	s.settlePages(ctx)
 	s.stop()
 	w.heldBack = false
 	clear(w.armed)
@@ -249,7 +277,7 @@ func (s *liveStorm) stop() {
 
 // plan returns the operations of the storm: their kinds, and the users who make them.
 func (s *liveStorm) plan() (due []planned) {
-	kinds := []string{"post", "post", "post", "post", "delete", "follow", "follow", "unfollow", "mute", "unmute", "home", "stream cut", "stream cut"}
+	kinds := []string{"post", "post", "post", "post", "delete", "delete", "edit", "edit", "edit", "follow", "follow", "unfollow", "mute", "unmute", "home", "stream cut", "stream cut"}
 	for i := range liveOperations {
 		r := draws(s.w.seed, i, 7)
 		users := s.w.load.users
@@ -261,6 +289,7 @@ func (s *liveStorm) plan() (due []planned) {
 // run starts an operation.
 func (s *liveStorm) run(op *operation, api *Proc) {
 	s.begun[op.user]++
+	s.watchChange(op)
 	s.w.load.run(op, api)
 	s.learn()
 }
@@ -278,6 +307,9 @@ func (s *liveStorm) next(due *[]planned) bool {
 			s.run(s.open(c, api), api)
 			return true
 		}
+	}
+	if s.reads() {
+		return true
 	}
 	p := (*due)[0]
 	if l.busy[p.user] != nil {

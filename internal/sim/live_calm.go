@@ -45,6 +45,13 @@ func (s *liveStorm) calm(ctx context.Context) {
 		s.event(there, author, "timeline", 8*time.Second)
 	}
 	if !apart {
+		if follow.err == nil && !l.unsure(pair{reader, author}) && l.mutes[pair{reader, author}] == nil {
+			if !oneWriter(w.seed) { // else no process writes the log of changes
+				s.changes(there, author, 6*time.Second)
+			}
+			s.changes(here, author, 2*time.Second)
+		}
+		s.checkPages(ctx)
 		s.removal(here, there)
 	}
 	s.stop()
@@ -92,6 +99,42 @@ func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) 
 	}
 }
 
+// changes makes author edit and delete a post at an API. The page of the first client must follow within a
+// time.
+func (s *liveStorm) changes(api *Proc, author string, within time.Duration) {
+	l, before := s.w.load, s.posted
+	s.event(api, author, "", 8*time.Second)
+	post := s.posted
+	if post == before {
+		return
+	}
+	c := s.clients[0]
+	const said = "edited for streams"
+	edit := &operation{name: "edit " + post, user: author, settle: func(err error) {
+		if err == nil {
+			l.texts[post].is = said
+		}
+	}}
+	edit.do = func(ctx context.Context, d *domain) error {
+		text := said
+		_, err := d.EditPost(ctx, author, post, feed.PostEdit{Text: &text})
+		return err
+	}
+	for _, change := range []struct {
+		op   *operation
+		want string
+	}{{edit, said}, {l.deleteOf(author, post), ""}} {
+		s.run(change.op, api)
+		s.pass(within, "")
+		c.mu.Lock()
+		got := c.page[post]
+		c.mu.Unlock()
+		if change.op.err == nil && got != change.want {
+			l.fail("I2", "the page of %s shows %q instead of %q, %s after %q", c.user, got, change.want, within, change.op.name)
+		}
+	}
+}
+
 // missed reports the posts of a client's home that the client's stream has never received.
 func (s *liveStorm) missed(ctx context.Context, c *liveClient) {
 	l := s.w.load
@@ -123,6 +166,7 @@ func (s *liveStorm) pass(lasts time.Duration, held string) {
 		w.reboot()
 		w.load.settled()
 		s.learn()
+		s.reads()
 		ready := slices.DeleteFunc(w.ready(), func(c *call) bool {
 			return held != "" && strings.HasSuffix(c.class, held) && !strings.HasPrefix(c.class, "query")
 		})

@@ -22,6 +22,7 @@ type liveClient struct {
 	stream *live.Stream
 	cut    context.CancelFunc
 	watch
+	livePage
 	behind time.Time // the time at which the stream was opened, or last repeated a post
 	// ended is set once stream has ended.
 	ended bool
@@ -40,7 +41,11 @@ func (c *liveClient) write(st *live.Stream, frames []byte) error {
 	for line := range strings.Lines(string(frames)) {
 		switch kind, value, _ := strings.Cut(strings.TrimSpace(line), " "); kind {
 		case "entry":
-			c.storm.came(c, value)
+			post, _, _ := strings.Cut(value, " ")
+			c.storm.came(c, post)
+			c.take(kind, value)
+		case "edited", "deleted", "stale":
+			c.take(kind, value)
 		case "position":
 			c.last = value
 			c.storm.placed(c)
@@ -112,6 +117,7 @@ func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
 		serving, cut := context.WithCancel(life)
 		c.mu.Lock()
 		c.stream, c.cut, c.ended, c.behind = st, cut, false, time.Now()
+		c.opened(api)
 		c.mu.Unlock()
 		api.run(func() {
 			defer st.Close()

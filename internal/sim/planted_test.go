@@ -261,6 +261,11 @@ func bugs() []bug {
 		if err := hm.locked(h.ctx, func() error { return hm.publish([]feed.HomeItem{{Post: feed.Post{ID: post, AuthorID: user}}}) }); err != nil {
 			return
 		}`}}},
+		{"deletion that no page hears", "I2", []edit{{"internal/live/wakes.go", `h.Deleted(post.Author, post.ID)`, `_ = post.ID`}, {tail, `t.hub.Deleted(change.Author, change.Post)`, `_ = change.Post`}}},
+		{"tail that passes over deletions", "I2", []edit{{tail, `t.hub.Deleted(change.Author, change.Post)`, `_ = change.Post`}}},
+		{"tail that passes over edits", "I2", []edit{{tail, `t.hub.Edited(change.Author, change.Post)`, `_ = change.Post`}}},
+		{"deletion that is not in the log of changes", "I2", []edit{{deletion, `ops, err := s.noted(ops, tombstone)`, `_, err := s.noted(ops, tombstone)`}}},
+		{"edit that is not in the log of changes", "I2", []edit{{deletion, `s.noteEdit(ctx, user, post)`, `error(nil)`}}},
 		{"tail that passes over removals", "I2", []edit{{tail, `t.hub.Removed(removal.User)`, `_ = removal.User`}}},
 		{"removal that no tail can read", "I2", []edit{{life, `removal.NewItem(id.Floor(removal.At))`, `removal.Item()`}}},
 		{"look that takes old references for fresh ones", "I2", []edit{{arrivals, `now.Sub(began) > refsAge`, `began.IsZero()`}}},

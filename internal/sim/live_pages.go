@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fanfare/internal/feed"
+)
+
+// Each client of a live home shows a page: the client reads the home when its stream opens, and after
+// each event stale, and applies the other events in their order (docs/decisions/0023, C1 to C6). At the
+// end no page shows a deleted post, or an old text.
+
+const (
+	// quickChange is the time within which a deletion or an edit has its answer, if the oracle expects it
+	// on the pages of other processes: the tail reads the log of changes 30 seconds back.
+	quickChange = 10 * time.Second
+	// mostApart is the largest difference of two clocks for which a tail reads each change.
+	mostApart = 15 * time.Second
+	// pagesTime is longer than the wait after failed looks at edited posts.
+	pagesTime = 45 * time.Second
+)
+
+// livePage is the page of a client.
+type livePage struct {
+	api *Proc
+	// page has the texts of the shown posts. gone has the posts whose deletion the connection has told.
+	page map[string]string
+	gone map[string]bool
+	// stale is set while the client has to read its page. While it reads, held collects the events.
+	stale, reading bool
+	held           [][2]string
+	// strange has the authors whom the user has followed or unmuted since the opening, perhaps at another
+	// process, whose list of authors lacks them.
+	strange map[string]bool
+}
+
+// opened begins the page of a new connection. The caller holds the client's lock.
+func (c *liveClient) opened(api *Proc) {
+	c.livePage = livePage{api: api, page: c.page, gone: map[string]bool{}, stale: true, strange: map[string]bool{}}
+	if c.page == nil {
+		c.page = map[string]string{}
+	}
+}
+
+// take handles an event about the page. The caller holds the client's lock.
+func (c *liveClient) take(kind, value string) {
+	post, _, _ := strings.Cut(value, " ")
+	switch {
+	case kind == "deleted":
+		c.gone[post] = true
+	case kind != "stale" && c.gone[post]:
+		c.storm.violates("I7", "the stream of %s has %s of %s after its deletion", c.user, kind, post)
+	}
+	if c.reading {
+		c.held = append(c.held, [2]string{kind, value})
+		return
+	}
+	c.apply(kind, value)
+}
+
+func (c *liveClient) apply(kind, value string) {
+	post, text, _ := strings.Cut(value, " ")
+	_, shown := c.page[post]
+	switch {
+	case kind == "stale":
+		c.stale = true
+	case kind == "deleted":
+		delete(c.page, post)
+	case kind == "entry" || shown:
+		c.page[post] = text
+	}
+}
+
+func (s *liveStorm) violates(invariant, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = append(s.broken, invariant+": "+fmt.Sprintf(format, args...))
+}
+
+// reads begins the read of a page, if a client has to read its page.
+func (s *liveStorm) reads() bool {
+	for _, c := range s.clients {
+		if c.mustRead() && s.w.load.busy[c.user] == nil && c.api.up() {
+			s.run(s.read(c), c.api)
+			return true
+		}
+	}
+	return false
+}
+
+func (c *liveClient) mustRead() bool {
+	open := c.open()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return open && c.stale && !c.reading
+}
+
+// read reads the page of a client.
+func (s *liveStorm) read(c *liveClient) *operation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.stream
+	c.reading, c.stale, c.held = true, false, nil
+	var items []feed.HomeItem
+	return &operation{
+		name: "read a page", user: c.user,
+		do: func(ctx context.Context, d *domain) (err error) {
+			items, _, err = wholeHome(ctx, d, c.user, 20, false)
+			return err
+		},
+		settle: func(err error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.stream != of { // the next stream reads the page again
+				return
+			}
+			if c.reading, c.stale = false, c.stale || err != nil; err == nil {
+				clear(c.page)
+				for _, item := range items {
+					c.page[item.Post.ID] = item.Post.Text
+				}
+			}
+			for _, e := range c.held {
+				c.apply(e[0], e[1])
+			}
+			c.held = nil
+		},
+	}
+}
+
+// watchChange notes the deletions and edits that have no quick answer, and the new authors of homes.
+func (s *liveStorm) watchChange(op *operation) {
+	kind, of, _ := strings.Cut(op.name, " ")
+	switch kind {
+	case "follow", "unmute", "mute", "unfollow":
+		for _, c := range s.clients {
+			if c.user == op.user {
+				c.mu.Lock()
+				if c.strange != nil {
+					c.strange[of] = true
+				}
+				c.mu.Unlock()
+			}
+		}
+	case "delete", "edit", "take":
+		post := of[strings.LastIndex(of, " ")+1:]
+		settle, began, late := op.settle, time.Now(), s.late[post]
+		s.late[post] = true // until the quick answer
+		op.settle = func(err error) {
+			settle(err)
+			s.late[post] = late || err != nil && !isNotFound(err) || time.Since(began) > quickChange
+		}
+	}
+}
+
+// clocksApart reports whether the clocks of two processes differ too much.
+func (s *liveStorm) clocksApart() bool {
+	var skews []int64
+	for _, p := range s.w.procs {
+		skews = append(skews, p.skew.Load())
+	}
+	return time.Duration(slices.Max(skews)-slices.Min(skews)) > mostApart
+}
+
+// settlePages lets the world pass without faults, and then compares the pages of the open streams with
+// the table.
+func (s *liveStorm) settlePages(ctx context.Context) {
+	w := s.w
+	w.faults, w.heldBack = Rates{}, false
+	clear(w.armed)
+	s.pass(pagesTime, "")
+	s.checkPages(ctx)
+}
+
+// checkPages compares the pages with the table. Without a log of changes, a page lacks the changes by other
+// processes.
+func (s *liveStorm) checkPages(ctx context.Context) {
+	if s.learn(); oneWriter(s.w.seed) {
+		return
+	}
+	service := s.w.direct()
+	for _, c := range s.clients {
+		if s.apart || !c.open() || c.mustRead() {
+			continue
+		}
+		c.mu.Lock()
+		page, strange := maps.Clone(c.page), c.strange
+		gone := slices.Sorted(maps.Keys(c.gone))
+		c.mu.Unlock()
+		for _, post := range gone {
+			if _, err := service.Post(ctx, post); err == nil {
+				s.violates("I2", "the stream of %s has the deletion of %s, which lives", c.user, post)
+			}
+		}
+		for _, post := range slices.Sorted(maps.Keys(page)) {
+			got, err := service.Post(ctx, post)
+			switch {
+			case s.late[post] || strange[s.w.load.owner[post]]:
+			case isNotFound(err) && !s.w.mayHaveExpired(post):
+				s.violates("I2", "the page of %s shows %s, which was deleted", c.user, post)
+			case err == nil && got.Text != page[post]:
+				s.violates("I2", "the page of %s shows %s with the text %q, which is %q now", c.user, post, page[post], got.Text)
+			}
+		}
+	}
+	s.learn()
+}
