@@ -26,8 +26,8 @@ export async function reread(fanfare: Fanfare, shown: readonly HomeItem[], signa
 export function applied(items: readonly HomeItem[], event: LiveEvent): HomeItem[] {
   switch (event.event) {
     case 'entry': {
-      const { id } = event.item.post;
-      return living([...items.filter(({ post }) => post.id > id), event.item, ...items.filter(({ post }) => post.id < id)]);
+      const { id } = event.item.post, known = items.find(({ post }) => post.id === id);
+      return living([...items.filter(({ post }) => post.id > id), { ...known, ...event.item }, ...items.filter(({ post }) => post.id < id)]);
     }
     case 'edited':
       return living(items.map(item => (item.post.id === event.item.post.id ? { ...item, ...event.item } : item)));

@@ -32,7 +32,7 @@ const shown = post => document.getElementById("p-" + post);
 // put draws a post of the page again. The stream does not know the bookmarks.
 function put(item) {
   const marked = shown(item.post.id)?.querySelector(".mark").ariaPressed === "true";
-  for (const e of byID(document.getElementById("home"), [...element({ bookmarked_at: marked, ...item }).children])) htmx.process(e);
+  for (const e of byID(document.getElementById("home"), [...element({ bookmarked: marked, ...item }).children])) htmx.process(e);
 }
 
 // since has the events of posts since the last request for the home: an item, or null for a deletion. The
@@ -52,7 +52,7 @@ export function filled(page) {
   const others = [...document.querySelectorAll("#home > .entry")].map(e => e.id.slice(2)).filter(id => !ids.includes(id) && id < first);
   for (const id of others) if (id > last) shown(id).remove();
   older(others.filter(id => id < last)).catch(() => {}); // the next opening of the stream repeats it
-  return { ...page, items: page.items.map(item => since.has(item.post.id) ? since.get(item.post.id) : item).filter(Boolean) };
+  return { ...page, items: page.items.map(item => since.has(item.post.id) ? since.get(item.post.id) && { ...item, ...since.get(item.post.id) } : item).filter(Boolean) };
 }
 
 async function older(ids) {
