@@ -155,7 +155,7 @@ func operatorPage(cfg Config) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "</dl><form class=\"card ask\" id=\"ask\" aria-label=\"Ask about a user or a post\"><label>User id <input name=\"user\" maxlength=\"64\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\"></label> <label>Post id <input name=\"post\" maxlength=\"26\" autocomplete=\"off\" autocapitalize=\"characters\" spellcheck=\"false\"></label> <button class=\"primary\">Ask</button><p class=\"soft\">A user: why the newest posts are in the home, or are not. A post: its delivery. Both: why this post.</p><ul id=\"answer\" role=\"status\"></ul></form><div class=\"charts\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "</dl><form class=\"card ask\" id=\"ask\" aria-label=\"Ask about a user or a post\"><label>User id <input name=\"user\" maxlength=\"64\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\"></label> <label>Post id <input name=\"post\" maxlength=\"26\" autocomplete=\"off\" autocapitalize=\"characters\" spellcheck=\"false\"></label> <button class=\"primary\">Ask</button><p class=\"soft\">A user: why the newest posts are in the home, or are not. A post: its delivery. Both: why this post.</p><div role=\"status\"><ul id=\"answer\"></ul></div></form><div class=\"charts\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
