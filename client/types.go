@@ -199,7 +199,7 @@ type PostView struct {
 	BookmarkedAt time.Time `json:"bookmarked_at,omitzero" doc:"In your list of bookmarks: when you made the bookmark."`
 }
 
-// Kept has what the caller keeps about a post.
+// Kept has the things of the caller that belong to a post.
 type Kept struct {
 	// Bookmarked is true for a bookmark of the caller, also while a block hides the post from the list of
 	// bookmarks.

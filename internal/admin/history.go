@@ -48,7 +48,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(v))
 }
 
-// Hour is what a History keeps. Series are names as in /metrics, without the labels that no chart needs.
+// Hour has the values of a History. Series are names as in /metrics, without the labels that no chart needs.
 type Hour struct {
 	Series []string `json:"series"`
 	Looks  []Look   `json:"looks"`

@@ -18,7 +18,7 @@ import (
 	"fanfare/internal/pair"
 )
 
-// run runs a History for a time, and returns what it keeps.
+// run runs a History for a time, and returns its values.
 func run(t *testing.T, h *admin.History, d time.Duration) admin.Hour {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -142,7 +142,7 @@ address of a running fanfare up.`
 // Forgetting is the removal of a user.
 type Forgetting struct {
 	User string `json:"-"`
-	// UnknownOK removes what is left under an id that has no user and had none.
+	// UnknownOK removes the records under an id that has no user and had none.
 	UnknownOK bool `json:"unknown_ok,omitempty"`
 	// DryRun removes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
@@ -150,7 +150,7 @@ type Forgetting struct {
 	Progress func(removed int) `json:"-"`
 }
 
-// Forgotten is a user who was removed.
+// Forgotten is a removed user.
 type Forgotten struct {
 	User    string            `json:"user_id"`
 	Was     removal.Knowledge `json:"was"`

@@ -70,8 +70,8 @@ type Standby struct {
 // moderatorPath is the path of the page for moderators.
 const moderatorPath = "/moderate"
 
-// moderated reports whether an address has the page for moderators: the admin address of a process with the API. What that page
-// does cannot be undone, so the address of the API does not have it.
+// moderated reports whether an address has the page for moderators: the admin address of a process with the API. Its actions
+// cannot be undone, so the address of the API does not have it.
 func (c Config) moderated() bool { return c.Operator == "/" && c.Process.Has("api") }
 
 // Has reports whether the process does the work of a daemon. The operators' page leaves out the

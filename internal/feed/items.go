@@ -147,7 +147,7 @@ func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
 func lacksByline(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
 
 // itemParts are the reads for home items: posts has the posts, found has their counts and authors, own
-// has the viewer's reactions, and kept has what the viewer keeps. Posts from the id bylines on show their
+// has the viewer's reactions, and kept has the viewer's bookmarks. Posts from the id bylines on show their
 // bylines.
 type itemParts struct {
 	posts, found map[table.Key]table.Item

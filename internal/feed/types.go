@@ -112,13 +112,13 @@ type HomeItem struct {
 	Kept
 }
 
-// Viewer is the user for whom items are read. With Kept, the items have what the viewer keeps.
+// Viewer is the user for whom items are read. With Kept, the items have the viewer's bookmarks.
 type Viewer struct {
 	ID   string
 	Kept bool
 }
 
-// Kept has what a viewer keeps about a post.
+// Kept has the things of a viewer that belong to a post.
 type Kept struct {
 	// Bookmarked is true for a bookmark of the viewer's present life, also over a block.
 	Bookmarked bool

@@ -93,7 +93,7 @@ const homeReaders = 100
 // Query selects how a home is computed: from the timeline (push), or only from the followees' post
 // lists (pull). Push and pull return the same list and share their cursors. A non-empty After leaves
 // out that post and all older posts; such a list has separate cursors. With View, the items have
-// what the viewer keeps.
+// the viewer's bookmarks.
 type Query struct {
 	Pull  bool
 	After string
@@ -102,7 +102,7 @@ type Query struct {
 
 func (q Query) viewer(id string) feed.Viewer { return feed.Viewer{ID: id, Kept: q.View} }
 
-// calls returns the number of table calls for what the viewer keeps, apart from the posts that are read
+// calls returns the number of table calls for the viewer's bookmarks, apart from the posts that are read
 // by key.
 func (q Query) calls() int {
 	if q.View {

@@ -24,7 +24,7 @@ const madeAtOnce = 5000
 // changesAtOnce is the number of changes of a bucket of time that one PostsMade reads at most (I11).
 const changesAtOnce = 5000
 
-// Made is what the table has of a span of time: new posts, removals, and changes of posts. More reports
+// Made has the events of a span of time in the table: new posts, removals, and changes of posts. More reports
 // that there are further changes.
 type Made = access.MadePage
 

@@ -27,7 +27,7 @@ func (n Notice) JSONBytes() int {
 	return size
 }
 
-// NoticeViews adds the views of the users, and what the viewer keeps, to a page of notifications. The
+// NoticeViews adds the views of the users, and the viewer's bookmarks, to a page of notifications. The
 // page already has the posts.
 func (v *Views) NoticeViews(ctx context.Context, viewer string, list notices.Page[notices.Notice]) (notices.Page[Notice], error) {
 	var users []string
