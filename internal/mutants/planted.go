@@ -78,7 +78,7 @@ func planted() []bug {
 		{"C6: a tail that reads only some changes is not told", tail, "if made.More || now.Sub", "if now.Sub"},
 		{"C1: the tail tells a change at each tick", tail, "if !t.learns(change.Event, access.TimeOf(change.Event)) {", "if false {"},
 		{"C1: a deletion is not in the log of changes", posts, "ops, err := s.noted(ops, tombstone)", "_, err := s.noted(ops, tombstone)"},
-		{"C4: an edit is not in the log of changes", posts, "s.noteEdit(ctx, user, post)", "error(nil)"},
+		{"C4: an edit is not in the log of changes", "internal/feed/edits.go", "s.noteEdit(ctx, user, post)", "error(nil)"},
 		{"C1: a process that is alone writes a log of changes", "internal/feed/changes.go", "if s.access.Local {\n\t\treturn ops, nil", "if false {\n\t\treturn ops, nil"},
 		{"C6: a home without a list is never told", keep, "if !hm.hub.readers.whole(hm) {", "if false {"},
 		{"C6: a home whose list lacks an author is never told", readers, "hm.authors.partial = true", ""},
