@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -220,7 +221,7 @@ func (a *agenda) wants() (w wanted) {
 	w.unread = w.home || a.noticed
 	a.noticed = false
 	if len(a.edited) > 0 && !a.editedAt.After(now) {
-		w.edited = slices.Collect(maps.Values(a.edited))
+		w.edited = slices.SortedFunc(maps.Values(a.edited), func(a, b access.Ref) int { return cmp.Compare(a.Post, b.Post) })
 		clear(a.edited)
 		a.editedAt = now.Add(editGap)
 	}

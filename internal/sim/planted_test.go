@@ -68,6 +68,7 @@ func bugs() []bug {
 		items    = "internal/feed/items.go"
 		publish  = "internal/feed/publish.go"
 		deletion = "internal/feed/posts.go"
+		edits    = "internal/feed/edits.go"
 		takeDown = "internal/feed/takedown.go"
 		reads    = "internal/feed/access/table.go"
 		timeline = "internal/feed/home/timeline.go"
@@ -265,7 +266,7 @@ func bugs() []bug {
 		{"tail that passes over deletions", "I2", []edit{{tail, `t.hub.Deleted(change.Author, change.Post)`, `_ = change.Post`}}},
 		{"tail that passes over edits", "I2", []edit{{tail, `t.hub.Edited(change.Author, change.Post)`, `_ = change.Post`}}},
 		{"deletion that is not in the log of changes", "I2", []edit{{deletion, `ops, err := s.noted(ops, tombstone)`, `_, err := s.noted(ops, tombstone)`}}},
-		{"edit that is not in the log of changes", "I2", []edit{{deletion, `s.noteEdit(ctx, user, post)`, `error(nil)`}}},
+		{"edit that is not in the log of changes", "I2", []edit{{edits, `s.noteEdit(ctx, user, post)`, `error(nil)`}}},
 		{"tail that passes over removals", "I2", []edit{{tail, `t.hub.Removed(removal.User)`, `_ = removal.User`}}},
 		{"removal that no tail can read", "I2", []edit{{life, `removal.NewItem(id.Floor(removal.At))`, `removal.Item()`}}},
 		{"look that takes old references for fresh ones", "I2", []edit{{arrivals, `now.Sub(began) > refsAge`, `began.IsZero()`}}},
@@ -308,7 +309,7 @@ func bugs() []bug {
 		{"home that shows one like too many", "I3", []edit{{items, `item.LikeCount = count.Shown()`, `item.LikeCount = count.Shown() + 1`}}},
 		{"home that looks for the viewer's like in the first shard", "I3", []edit{{items, `schema.LikeKey(r.Post, viewer, r.LikeShards)]`, `schema.LikeKey(r.Post, viewer, 1)]`}}},
 		{"range of time with its end", "I5", []edit{{deletion, `high = id.Floor(ceilMilli(in.Until))`, `high = id.Floor(ceilMilli(in.Until).Add(time.Millisecond))`}}},
-		{"edit that writes a deleted post anew", "I2 I4", []edit{{deletion, `If:        table.Exists{},`, ``}}},
+		{"edit that writes a deleted post anew", "I2 I4", []edit{{edits, `If:        append(table.All{table.Exists{}}, remains...),`, ``}}},
 		{"backfill that ends the mark of a later follow", "I1 I2", []edit{{backfill, `If: unchanged(mark),`, `If: table.Exists{},`}}},
 		{"late transaction that brings a deleted post back", "I2", []edit{{publish, `Item: byID.Item(), If: table.Absent{}`, `Item: byID.Item()`}}},
 		{"ledger entries of lost windows pruned", "I3", []edit{{ledger, `end.ended && !end.lost[w.post] && time.Since`, `end.ended && time.Since`}}},
@@ -437,7 +438,7 @@ func bugs() []bug {
 			})(items)
 		}`}}},
 		{"bookmarks shown over a block", "I2", []edit{{bookmark, `return blocked[refs[b.PostID].Author] }), err`, `return blocked[b.PostID] }), err`}}},
-		{"edit that leaves nothing to show", "I5", []edit{{"internal/feed/edits.go", `if !removes || gives {`, `if !removes || gives || true {`}}},
+		{"edit that leaves nothing to show", "I5", []edit{{edits, `if !removes || gives {`, `if !removes || gives || true {`}}},
 		{"bookmark of another user in a home", "I5", []edit{{bookmark, `table.Query{PK: schema.BookmarksPK(user)}, refs, keep)`, `table.Query{PK: schema.BookmarksPK(refs[0].Author)}, refs, keep)`}}},
 		{"bookmark of the newest post of a page not read", "I5", []edit{{"internal/feed/own.go", `q.Descending, q.PageSize = true`, `q.High = schema.PostSK(slices.MinFunc(refs, older).Post)
 	q.Descending, q.PageSize = true`}}},

@@ -324,7 +324,7 @@ func (s store) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 // class returns the name of a crash point: the operation and the kind of partition.
 func class(op, pk string) string {
 	parts := strings.Split(pk, "#")
-	kind := map[string]string{"u": "user", "p": "post by id", "idem": "idempotency", "inc": "like end", "lifetimes": "lifetimes", "made": "posts made"}[parts[0]]
+	kind := map[string]string{"u": "user", "p": "post by id", "idem": "idempotency", "inc": "like end", "lifetimes": "lifetimes", "made": "posts made", "changed": "changes"}[parts[0]]
 	if len(parts) > 2 && len(parts[0]) == 1 { // a list of a user or of a post
 		kind = parts[2]
 	}

@@ -74,14 +74,14 @@ func TestEachFieldGoesOutAndIn(t *testing.T) {
 }
 
 // records returns the items of records. It omits what a process adds to records: bylines, days of presence, and items
-// of deliveries, of homes, of lifetimes and of Idempotency-Keys.
+// of deliveries, of homes, of lifetimes, of the log of changes and of Idempotency-Keys.
 func records(t *testing.T, store table.Store) map[string]any {
 	t.Helper()
 	all := map[string]any{}
 	page, err := store.Scan(t.Context(), table.ScanInput{})
 	require.NoError(t, err)
 	require.Zero(t, page.Next)
-	added := regexp.MustCompile(`^(lifetimes|idem#.*|.*#delivery|.*#timeline) |^u#\w+#home (presence|u#)`)
+	added := regexp.MustCompile(`^(lifetimes|changed#.*|idem#.*|.*#delivery|.*#timeline) |^u#\w+#home (presence|u#)`)
 	for _, it := range page.Items {
 		key := it.Key.PK + " " + it.Key.SK
 		if added.MatchString(key) {
