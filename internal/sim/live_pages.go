@@ -173,6 +173,7 @@ func (s *liveStorm) settlePages(ctx context.Context) {
 	w := s.w
 	w.faults, w.heldBack = Rates{}, false
 	clear(w.armed)
+	w.mature(true)
 	s.pass(pagesTime, "")
 	s.checkPages(ctx)
 }
