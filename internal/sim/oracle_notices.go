@@ -187,8 +187,9 @@ func (w *World) followNotice(user string) *expected {
 		}
 		switch {
 		case of.author != user:
-		case w.notices.sent[name+act.Version] && (act.Holds() || !w.hours):
+		case w.notices.sent[name+act.Version]:
 			e.add(act)
+			e.unsure = e.unsure || w.hours && !act.Holds()
 		default:
 			e.unsure = true
 		}
