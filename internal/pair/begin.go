@@ -113,7 +113,7 @@ func (b *beginning) try(ctx context.Context) (done bool, err error) {
 		return true, ErrOldCopy
 	case role.Role == RoleStandby:
 		return true, nil
-	case entry.Primary != role.Disk && entry.Term < role.Term:
+	case entry.Term < role.Term && (entry.Primary != role.Disk || entry.Term != role.Accepted): // P20
 		return true, fmt.Errorf("%w: its term is %d, and the term of this primary is %d", ErrRegisterGone, entry.Term, role.Term)
 	case entry.Primary != role.Disk:
 		b.Log.Warn("the register names the other machine: this machine becomes its standby, and gets a new copy of all data", zap.Uint64("term", entry.Term))
@@ -219,7 +219,7 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 			return true, err
 		}
 	}
-	role.Since, role.Term, role.Mode = role.reign(), role.Claimed, entry.Mode
+	role.Since, role.Term, role.Mode, role.Accepted = role.reign(), role.Claimed, entry.Mode, 0
 	if entry.Mode == ModePaired {
 		role.Peer = entry.Standby
 	}
@@ -239,7 +239,7 @@ func Unpair(ctx context.Context, role *Role, register Register) error {
 	entry, version, err := register.Read(ctx)
 	switch {
 	case errors.Is(err, ErrNoEntry): // the next start makes the first entry
-		return role.unpair()
+		return role.unpair(0)
 	case err != nil:
 		return err
 	case entry.Lineage != role.Lineage || entry.Primary != role.Disk && entry.Term >= role.Term:
@@ -252,7 +252,7 @@ func Unpair(ctx context.Context, role *Role, register Register) error {
 	if _, err := register.Swap(ctx, version, entry); err != nil {
 		return err
 	}
-	return role.unpair()
+	return role.unpair(entry.Term)
 }
 
 // AfterRestore gives the register of a lost pair to a restored data directory, which becomes the primary of another lineage. From then on the machines

@@ -100,7 +100,7 @@ func (s *Standby) refuses(acceptLoss bool) error {
 		return ErrLineage
 	case entry.Primary == s.role.Disk: // it is the primary already
 		return nil
-	case (entry.Mode == ModeAlone || s.lacks()) && !acceptLoss: // P5
+	case (entry.Mode == ModeAlone || entry.Term < s.role.Term || s.lacks()) && !acceptLoss: // P5, P20
 		return ErrNotPaired
 	case entry.Mode == ModePaired && entry.Standby != s.role.Disk: // P6
 		return ErrNotPaired

@@ -212,6 +212,14 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: failover, Old: "	version, err := s.cfg.Register.Swap(ctx, \"\", next)\n	if errors", New: "	version, err := s.cfg.Register.Swap(ctx, s.view.version, next)\n	if errors"},
 			"TestAStandbyFoundsANewRegister", "FAIL",
 		},
+		"P20: a primary takes an entry of an earlier term": {
+			planttest.Edit{File: begin, Old: "(entry.Primary != role.Disk || entry.Term != role.Accepted)", New: "entry.Primary != role.Disk"},
+			"TestARegisterThatHasLostItsEntryIsRefused", "Target error should be in err chain",
+		},
+		"P20: a standby takes an entry of an earlier term": {
+			planttest.Edit{File: failover, Old: "entry.Term < s.role.Term || s.lacks()", New: "s.lacks()"},
+			"TestAStandbyTrustsNoOldBackupOfTheRegister", "FAIL",
+		},
 		"P14: a new register does not wait for the promise of the lost one": {
 			planttest.Edit{File: failover, Old: "now+s.cfg.Timing.with(role.Lease).outlastAlone()", New: "now"},
 			"TestAStandbyFoundsANewRegister", "answers a read",

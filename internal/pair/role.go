@@ -57,6 +57,8 @@ type Role struct {
 	Peer string `json:"peer_disk"`
 	// Claimed is the newest term that the machine has tried to take in the register, 0 for none.
 	Claimed uint64 `json:"claimed_term,omitempty"`
+	// Accepted is the term of an older entry of the register that an operator has made the entry of this primary, 0 for none (P20).
+	Accepted uint64 `json:"accepted_term,omitempty"`
 	// GivesUp means that the standby has claimed that term although it lacked answered writes.
 	GivesUp bool `json:"gives_up,omitempty"`
 	// Lease is the lease of the newest session of a standby, in milliseconds: the promises of an earlier process hold for so long.
@@ -196,9 +198,9 @@ func (r *Role) Demote() error {
 
 // unpair makes a primary alone, and stores that it is in no pair any more. It keeps the term that the register may have: its next entry must not have
 // an older one.
-func (r *Role) unpair() error {
+func (r *Role) unpair(accepted uint64) error {
 	next := *r
-	next.Mode, next.Peer = ModeAlone, ""
+	next.Mode, next.Peer, next.Accepted = ModeAlone, "", accepted
 	if r.Claimed > r.Term {
 		next.Since, next.Term = r.reign(), r.Claimed
 	}

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden file of the role")
 const goldenRole = "testdata/role1.json"
 
 func someRole() *Role {
-	return &Role{Lineage: "LINEAGE", Disk: "DISK", Role: RoleStandby, Mode: ModeFollowing, Term: 7, Peer: "OTHER", Claimed: 9, GivesUp: true, Lease: 3000, Since: 5, here: &datadir.Print{Born: 1, Inode: 2, Device: 3, Boot: "BOOT"}}
+	return &Role{Lineage: "LINEAGE", Disk: "DISK", Role: RoleStandby, Mode: ModeFollowing, Term: 7, Peer: "OTHER", Claimed: 9, Accepted: 4, GivesUp: true, Lease: 3000, Since: 5, here: &datadir.Print{Born: 1, Inode: 2, Device: 3, Boot: "BOOT"}}
 }
 
 // A release reads the entries that an earlier release wrote.

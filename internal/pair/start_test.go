@@ -71,7 +71,8 @@ func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 		require.NoError(w, a.begins())
 		require.Equal(w, pair.ModeAlone, w.entry().Mode)
 
-		w.bucket.content = earlier
+		w.bucket.content = earlier // of an earlier term of the same primary
+		require.ErrorIs(w, a.begins(), pair.ErrRegisterGone)
 		role = b.loadRole()
 		role.Role, role.Mode, role.Term, role.Claimed = pair.RolePrimary, pair.ModeAlone, role.Term+1, role.Term+1
 		require.NoError(w, role.Save())
@@ -83,6 +84,29 @@ func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 		require.Equal(w, role.Disk, w.entry().Primary)
 		require.NoError(w, a.begins(), "the machine that starts last")
 		require.Equal(w, pair.RoleStandby, a.loadRole().Role)
+	})
+}
+
+// The register is restored from a backup in which the two were paired. The standby has seen a later term, so it does not know whether its primary
+// answered alone meanwhile.
+func TestAStandbyTrustsNoOldBackupOfTheRegister(t *testing.T) {
+	t.Parallel()
+	inPair(t, 1, func(w *world, a, b *machine) {
+		earlier, term := w.bucket.content, w.entry().Term
+		a.exit()
+		a.boot()
+		w.settle()
+		require.Less(w, term, b.loadRole().Term)
+		b.exit()
+		w.mode(a, pair.ModeAlone)
+		w.works()
+		a.die(100)
+		w.bucket.content = earlier
+		b.boot()
+		pass(time.Minute)
+		require.False(w, b.serves(), "the primary answered alone after the backup")
+		require.ErrorIs(w, b.promote(), pair.ErrNotPaired)
+		w.abandon()
 	})
 }
 
