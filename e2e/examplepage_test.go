@@ -144,11 +144,13 @@ func TestABellShowsWhoLikedAPost(t *testing.T) {
 
 	window := newWindow(t)
 	first, second, his := e.open(window, "ann"), e.open(window, "ann"), e.open(window, "bob")
-	his.until("he has her post", fmt.Sprintf(`document.getElementById(%q)`, post.ID))
+	shown := fmt.Sprintf(`document.getElementById(%q)`, post.ID)
+	his.until("he has her post", shown)
 	require.NoError(t, bob.Unfollow(t.Context(), "ann")) // the list of notifications is then empty
+	his.until("her posts leave his page", `!`+shown)
 	notified(t, ann, 0)
 	first.run(chromedp.Evaluate(`window.sameDocument = true`, nil))
-	his.toggleLike(post.ID)
+	require.NoError(t, bob.Like(t.Context(), post.ID))
 	const badge = `document.querySelector("#badge")`
 	for _, page := range []*tab{first, second} {
 		page.until("the bell is at 1", badge+`.textContent === "1" && !`+badge+`.hidden`)
@@ -165,7 +167,7 @@ func TestABellShowsWhoLikedAPost(t *testing.T) {
 	}
 	first.isOpenToAll("example-bell")
 
-	his.toggleLike(post.ID)
+	require.NoError(t, bob.Unlike(t.Context(), post.ID))
 	notified(t, ann, 0)
 	first.run(chromedp.KeyEvent("\x1b"))
 	first.until("the list is closed", `!document.querySelector(":popover-open")`)

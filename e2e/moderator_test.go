@@ -35,7 +35,7 @@ func TestAModeratorEndsAPostAndAUser(t *testing.T) {
 	page := window.open("http://" + u.admin + "/")
 	page.until("the page leads to the page for moderators", `document.querySelector("nav a[href='/moderate']")`)
 	page.run(chromedp.Click(`nav a[href="/moderate"]`, chromedp.ByQuery))
-	page.until("the form is there", `document.querySelector("#open [name=post]")`)
+	page.until("the form is there", `location.pathname === "/moderate" && document.querySelector("#open [name=post]")`)
 	page.run(chromedp.SendKeys(`#open [name=post]`, post.ID+"\r", chromedp.ByQuery))
 	page.until("the post is there", `document.querySelector("#seen .text")`)
 	assert.Equal(t, "Forged shoes, "+hostile+hostile, page.text(`document.querySelector("#seen .text").textContent + document.querySelector("#seen .name").textContent`))

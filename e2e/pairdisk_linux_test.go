@@ -83,6 +83,7 @@ func TestAPairOutlivesTheDiskOfItsStandby(t *testing.T) {
 	l.more(one)
 	assert.Equal(t, disk, two.disk(t), "a standby gets a copy of all data because its disk was full")
 
+	one.paired(t, "primary")
 	s.stop(t)
 	mend := two.damage(t, "table/*.sst", 100)
 	two.refusesDamage(t)

@@ -26,7 +26,7 @@ func TestAPairShowsItsStateInABrowser(t *testing.T) {
 	window := newWindow(t)
 	primary := window.open("http://" + one.admin + "/")
 	primary.until("the primary shows the pair", `document.querySelector("#pair:not([hidden]) [data-fact=mode].yes")?.textContent === "paired"`)
-	assert.Equal(t, "primary|1|"+peerOf(one)+", connected", primary.text(`["role", "term", "peer"].map(n => document.querySelector("[data-fact=" + n + "]").textContent).join("|")`))
+	assert.Equal(t, "primary|2|"+peerOf(one)+", connected", primary.text(`["role", "term", "peer"].map(n => document.querySelector("[data-fact=" + n + "]").textContent).join("|")`))
 	primary.until("the archive is there", `!document.querySelector("[data-if-metric]").hidden && /^[\d.]+ (ms|s|min)$/.test(document.querySelector("[data-tile=base]").textContent)`)
 	primary.isOpenToAll("operator-pair")
 

@@ -51,7 +51,7 @@ test('a page that is read again keeps what exists, and only that', async () => {
   const items = await reread(fanfare, [item('400'), item('250'), item('200'), ...older]);
   assert.deepEqual(ids(items).sort(), ['200', '300', ...ids(older).filter(id => id !== '010').sort()].sort());
   assert.ok(items.every(({ post }) => post.text === 'new'));
-  assert.equal(asked[0], '/v1/home?limit=100');
+  assert.equal(asked[0], '/v1/home?expand=view&limit=100');
   assert.equal(asked.length, 3);
 });
 
