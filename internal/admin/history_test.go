@@ -30,11 +30,11 @@ func run(t *testing.T, h *admin.History, d time.Duration) admin.Hour {
 func TestAHistoryKeepsTheMetricsOfTheCharts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
-		posts := prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_posts_total"})
-		requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fanfare_http_requests_total"}, []string{"route"})
-		age := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fanfare_message_age_seconds", Buckets: []float64{.5}}, []string{"topic"})
-		depth := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "fanfare_queue_depth"}, []string{"topic", "state"})
-		other := prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_notices_total"})
+		posts := prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_posts_total", Help: "A metric of the test."})
+		requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fanfare_http_requests_total", Help: "A metric of the test."}, []string{"route"})
+		age := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fanfare_message_age_seconds", Help: "A metric of the test.", Buckets: []float64{.5}}, []string{"topic"})
+		depth := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "fanfare_queue_depth", Help: "A metric of the test."}, []string{"topic", "state"})
+		other := prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_notices_total", Help: "A metric of the test."})
 		reg.MustRegister(posts, requests, age, depth, other)
 		posts.Add(2)
 		requests.WithLabelValues("/v1/home").Add(3)
@@ -67,7 +67,7 @@ func TestAHistoryKeepsTheMetricsOfTheCharts(t *testing.T) {
 func TestAHistoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
-		depth := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "fanfare_queue_depth"}, []string{"topic"})
+		depth := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "fanfare_queue_depth", Help: "A metric of the test."}, []string{"topic"})
 		reg.MustRegister(depth)
 		for i := range 1000 {
 			depth.WithLabelValues(fmt.Sprint("topic-", i)).Set(1)

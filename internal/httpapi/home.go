@@ -23,12 +23,13 @@ func toHomeView(it feed.HomeItem) client.PostView {
 	return client.PostView{HomeItem: toHomeItem(it), Kept: client.Kept(it.Kept)}
 }
 
-// HomePage is a page of a home, HomeViews the same page with expand=view.
 type (
+	// HomePage is a page of a home.
 	HomePage struct {
 		List[client.HomeItem]
 		Newer
 	}
+	// HomeViews is a page of a home with expand=view.
 	HomeViews struct {
 		List[client.PostView]
 		Newer

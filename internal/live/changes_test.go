@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -155,9 +156,7 @@ func (c *client) readPage(t *testing.T, homes *home.Homes) {
 	for _, item := range list.Items {
 		shown[item.Post.ID] = item.Post.Text
 	}
-	for post, text := range c.page {
-		shown[post] = text
-	}
+	maps.Copy(shown, c.page)
 	for _, post := range c.deleted {
 		delete(shown, post)
 	}

@@ -167,7 +167,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			takesOver, "FAIL",
 		},
 		"P5: a standby is promoted though its primary is alone": {
-			planttest.Edit{File: failover, Old: "	case (entry.Mode == ModeAlone || s.lacks()) && !acceptLoss:", New: "	case entry.Mode == \"\" && !acceptLoss:"},
+			planttest.Edit{File: failover, Old: "	case (entry.Mode == ModeAlone || entry.Term < s.role.Term || s.lacks()) && !acceptLoss:", New: "	case entry.Mode == \"\" && !acceptLoss:"},
 			"TestAPrimaryWithoutItsStandbyGoesAlone", "FAIL",
 		},
 		"P5: two registers pair": {

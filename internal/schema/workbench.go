@@ -96,9 +96,7 @@ func facets() []facet {
 			Block{User: bob, Other: "carol", Since: at, By: later}.Item(), Block{User: "carol", Other: bob, Since: later, By: at}.Item(),
 		}},
 		{"Note of blocks", HasBlocksKey("USER"), []table.Item{BlocksItem(bob, at)}},
-		{"Delivery plan", DeliveryPlanKey("POST"), []table.Item{
-			Plan{Post: post, Author: alice, Planned: 2, Started: at, Attempts: 1, TTL: expiry}.Item(),
-		}},
+		{"Delivery plan", DeliveryPlanKey("POST"), []table.Item{Plan{Post: post, Author: alice, Planned: 2, Started: at, Attempts: 1, TTL: expiry}.Item()}},
 		{"Delivery chunk", DeliveryChunkKey("POST", "FIRST"), []table.Item{
 			Chunk{Post: post, End: "m", Done: later, Delivered: 1, TTL: expiry}.Item(),
 			Chunk{Post: post, First: "m", TTL: expiry}.Item(),

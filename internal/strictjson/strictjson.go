@@ -179,15 +179,15 @@ var times = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Deco
 	if err != nil {
 		return err
 	}
-	switch value.Kind() {
-	case 'n': // the zero value, as null is in a field of any other type
+	if value.Kind() == 'n' { // the zero value, as null is in a field of any other type
 		*at = time.Time{}
 		return nil
-	case '"':
-		*at, err = rfc3339.Parse(value.String())
-		return err
 	}
-	return errors.New(rfc3339.Form)
+	if value.Kind() != '"' {
+		return errors.New(rfc3339.Form)
+	}
+	*at, err = rfc3339.Parse(value.String())
+	return err
 }))
 
 // wrap turns an error of the decoder into an *Error.

@@ -141,13 +141,7 @@ func (h *Homes) explainShown(ctx context.Context, e Explanation) (Explanation, e
 	if err != nil {
 		return e, fault.Wrap("table", err)
 	}
-	if it, ok := found[postKey]; ok {
-		post, err := schema.ParsePost(it)
-		if err != nil {
-			return e, fault.Wrap("table", err)
-		}
-		e.PostText = post.Text
-	}
+	e.PostText = found[postKey].Str(schema.AttrText)
 	mute, muted := found[muteKey]
 	_, entry := found[entryKey]
 	_, lives := found[postKey]
