@@ -40,9 +40,9 @@ function person(id, { user, posts, next_cursor: older }, later) {
 
 async function look() {
   const at = new URLSearchParams(location.search), user = at.get("user"), post = at.get("post"), cursor = at.get("cursor") ?? "";
+  if (!user && !post) return seen.replaceChildren(); // and leave what was typed before this script ran
   open.elements.user.value = user ?? "";
   open.elements.post.value = post ?? "";
-  if (!user && !post) return seen.replaceChildren();
   try {
     seen.replaceChildren(post ? whole(post, await ask(admin("posts", post))) : person(user, await ask(admin("users", user, "?cursor=" + encodeURIComponent(cursor))), cursor));
   } catch (e) {
