@@ -100,7 +100,7 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 
 	// The process keeps the charts, so they survive a reload. The page shows memory, and nothing of a pair or an archive.
 	assert.Regexp(t, `^[\d.]+ (MB|GB)$`, page.text(`document.querySelector("[data-tile=memory]").textContent`))
-	assert.Equal(t, "true true", page.text(`document.getElementById("pair").hidden + " " + document.querySelector("[data-if-metric]").hidden`))
+	assert.Equal(t, "true,true", page.text(`document.getElementById("pair").hidden + "," + document.querySelector("[data-if-metric]").hidden`))
 	page.run(chromedp.Reload())
 	page.until("the charts begin before the page", `Number(document.querySelector("[data-chart=rates] .plot").dataset.since) * 1000 < performance.timeOrigin`)
 	_, problems := page.seen()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
@@ -44,7 +45,7 @@ func TestAPairShowsItsStateInABrowser(t *testing.T) {
 		if url == "http://"+two.admin+"/readyz" {
 			req.Header.Set("Accept", "text/html")
 		}
-		res, err := http.DefaultClient.Do(req)
+		res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 		require.NoError(t, err)
 		text, err := io.ReadAll(res.Body)
 		require.NoError(t, err)
