@@ -209,6 +209,9 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 	}
 	b.Role.Claimed = role.Claimed
 	entry.Term, entry.Lease = role.Claimed, timing.Lease.Milliseconds()
+	if entry.Mode == ModeEnded { // a new pair begins
+		entry.Mode = ModeAlone
+	}
 	soon, cancel := context.WithTimeout(ctx, b.Timing.Lease)
 	defer cancel()
 	if _, err := b.Register.Swap(soon, b.version, entry); err != nil {
@@ -230,8 +233,8 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 	return true, nil
 }
 
-// Unpair ends the pair of the primary of a stopped process: the register and the role have that it is alone, and its standby cannot become the
-// primary any more.
+// Unpair ends the pair of the primary of a stopped process: the register has that the pair has ended, and the role that the machine is alone. The
+// former standby cannot become the primary any more.
 func Unpair(ctx context.Context, role *Role, register Register) error {
 	if role.Role != RolePrimary {
 		return errors.New("the data directory is of a standby, so it may lack answered writes: run fanfare unpair on the primary, or fanfare promote here")
@@ -248,7 +251,7 @@ func Unpair(ctx context.Context, role *Role, register Register) error {
 		return ErrOldCopy
 	}
 	// The register of a later term was lost. It keeps its term, so a start waits for its promises (P14).
-	entry.Primary, entry.Mode, entry.Standby, entry.Since = role.Disk, ModeAlone, "", 0
+	entry.Primary, entry.Mode, entry.Standby, entry.Since = role.Disk, ModeEnded, "", 0 // P24
 	if _, err := register.Swap(ctx, version, entry); err != nil {
 		return err
 	}

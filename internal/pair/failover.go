@@ -100,6 +100,8 @@ func (s *Standby) refuses(acceptLoss bool) error {
 		return ErrLineage
 	case entry.Primary == s.role.Disk: // it is the primary already
 		return nil
+	case entry.Mode == ModeEnded: // P24
+		return ErrPairEnded
 	case (entry.Mode == ModeAlone || entry.Term < s.role.Term || s.lacks()) && !acceptLoss: // P5, P20
 		return ErrNotPaired
 	case entry.Mode == ModePaired && entry.Standby != s.role.Disk: // P6
@@ -262,10 +264,10 @@ func (f *following) leave(run context.Context) error {
 	}
 	s := f.standby
 	s.mu.Lock()
-	says := run.Err() != nil && !s.promoting && s.connected
+	leaves := run.Err() != nil && !s.promoting && s.connected
 	s.mu.Unlock()
 	var err error
-	if says {
+	if leaves {
 		f.silence.Store(int64(s.cfg.Timing.Heartbeat))
 		if err = f.send(msgBye, nil); err == nil { // the primary ends the session: the end from here could overtake the message
 			select {

@@ -38,6 +38,8 @@ var (
 	ErrDamagedCopy = errors.New("the data of this standby are damaged: while the primary runs, delete the data directory of the standby and start the standby again with --standby")
 	// ErrNotPaired means that the primary may have answered writes that the standby lacks.
 	ErrNotPaired = errors.New("the standby may lack answered writes, because its primary has not paired with it")
+	// ErrPairEnded means that an operator has ended the pair, so that its primary may serve without the register.
+	ErrPairEnded = errors.New("the pair was ended by fanfare unpair, so its primary may serve without the register: to pair again, start both machines with FANFARE_PEER, the primary first; if the primary is gone for good, delete register.json and run fanfare promote --register-is-gone: the writes since the end of the pair are lost")
 	// ErrSeeding means that the standby has no whole copy.
 	ErrSeeding = errors.New("the standby has no whole copy of the data: it cannot be promoted")
 	// ErrCopied means that the files of the data directory were copied from another one, with its disk id.

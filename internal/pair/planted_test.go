@@ -212,6 +212,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: failover, Old: "	version, err := s.cfg.Register.Swap(ctx, \"\", next)\n	if errors", New: "	version, err := s.cfg.Register.Swap(ctx, s.view.version, next)\n	if errors"},
 			"TestAStandbyFoundsANewRegister", "FAIL",
 		},
+		"P24: an ended pair is a primary alone": {
+			planttest.Edit{File: begin, Old: "role.Disk, ModeEnded, \"\", 0", New: "role.Disk, ModeAlone, \"\", 0"},
+			"TestAnEndedPairHasOnePrimary", "FAIL",
+		},
 		"P20: a primary takes an entry of an earlier term": {
 			planttest.Edit{File: begin, Old: "(entry.Primary != role.Disk || entry.Term != role.Accepted)", New: "entry.Primary != role.Disk"},
 			"TestARegisterThatHasLostItsEntryIsRefused", "Target error should be in err chain",

@@ -32,8 +32,12 @@ var (
 	ErrSwapped = errors.New("the register has changed")
 )
 
-// Entry is the content of the register: which machine is the primary, and whether it answers by itself. Its mode is ModeAlone
-// or ModePaired.
+// ModeEnded is the mode of the entry of a pair that an operator has ended: the primary may serve without the register, so only that primary may
+// use the entry again (P24).
+const ModeEnded = "ended"
+
+// Entry is the content of the register: which machine is the primary, and whether it answers by itself. Its mode is ModeAlone,
+// ModePaired or ModeEnded.
 type Entry struct {
 	Format  int    `json:"format"`
 	Lineage string `json:"lineage"`
@@ -54,7 +58,7 @@ type Entry struct {
 // check returns an error for an entry that cannot be.
 func (e Entry) check() error {
 	paired := e.Mode == ModePaired && e.Standby != "" && e.Standby != e.Primary
-	if e.Lineage == "" || e.Term == 0 || e.Primary == "" || e.Nonce == "" || !paired && (e.Mode != ModeAlone || e.Standby != "") {
+	if e.Lineage == "" || e.Term == 0 || e.Primary == "" || e.Nonce == "" || !paired && (e.Mode != ModeAlone && e.Mode != ModeEnded || e.Standby != "") {
 		return fmt.Errorf("the register is damaged: primary %q of term %d is %q with standby %q", e.Primary, e.Term, e.Mode, e.Standby)
 	}
 	return nil

@@ -99,7 +99,7 @@ func TestOnlyAPrimaryIsUnpaired(t *testing.T) {
 	require.ErrorContains(t, Alone(dir), "is of a pair")
 	register.entry = Entry{Lineage: r.Lineage, Term: 1, Primary: r.Disk, Mode: ModePaired, Standby: "other"}
 	require.NoError(t, Unpair(t.Context(), r, register))
-	assert.Equal(t, []string{ModeAlone, ""}, []string{register.entry.Mode, register.entry.Standby})
+	assert.Equal(t, []string{ModeEnded, ""}, []string{register.entry.Mode, register.entry.Standby})
 	require.NoError(t, Alone(dir))
 	back, err := LoadRole(dir)
 	require.NoError(t, err)

@@ -110,15 +110,20 @@ func TestAStandbyTrustsNoOldBackupOfTheRegister(t *testing.T) {
 	})
 }
 
-// An operator declares the standby's disk gone, in the register, too.
-func TestAnUnpairedPrimaryStartsAlone(t *testing.T) {
+// An operator ends the pair, in the register, too: the former standby cannot take over. With its settings the primary begins a new pair.
+func TestAnEndedPairHasOnePrimary(t *testing.T) {
 	t.Parallel()
 	inPair(t, 1, func(w *world, a, b *machine) {
 		b.exit()
 		a.die(100)
 		require.ErrorContains(w, pair.Unpair(w.Context(), b.loadRole(), b.register()), "fanfare promote")
 		require.NoError(w, pair.Unpair(w.Context(), a.loadRole(), a.register()))
-		require.Equal(w, []string{pair.ModeAlone, ""}, []string{w.entry().Mode, w.entry().Standby})
+		require.Equal(w, []string{pair.ModeEnded, ""}, []string{w.entry().Mode, w.entry().Standby})
+		b.boot()
+		pass(time.Minute)
+		require.False(w, b.serves(), "the primary may serve without the register (P24)")
+		require.ErrorIs(w, b.standby.Promote(b.ctx, true), pair.ErrPairEnded, "not even by a loss")
+		b.exit()
 		a.boot()
 		w.mode(a, pair.ModeAlone)
 		pass(time.Second)
