@@ -24,6 +24,8 @@ const (
 // History keeps the metrics of the charts for an hour, in memory, so that a page that is opened now shows the past hour.
 type History struct {
 	from prometheus.Gatherer
+	// charted are the names of the kept metrics.
+	charted []string
 
 	mu    sync.Mutex
 	names []string       // of the series, in the order of their first look
@@ -54,19 +56,9 @@ type Hour struct {
 	Looks  []Look   `json:"looks"`
 }
 
-// NewHistory returns a History of metrics. Run fills it.
-func NewHistory(from prometheus.Gatherer) *History {
-	return &History{from: from, place: make(map[string]int)}
-}
-
-// charted reports whether a chart of the console shows a metric.
-func charted(name string) bool {
-	switch name {
-	case "fanfare_posts_total", "fanfare_likes_total", "fanfare_http_requests_total", "fanfare_deliveries_total",
-		"fanfare_post_visible_seconds", "fanfare_queue_depth", "fanfare_message_age_seconds":
-		return true
-	}
-	return false
+// NewHistory returns a History of the metrics with the names in charted. Run fills it.
+func NewHistory(from prometheus.Gatherer, charted []string) *History {
+	return &History{from: from, charted: charted, place: make(map[string]int)}
 }
 
 // Run looks at the metrics until ctx ends.
@@ -96,7 +88,7 @@ func (h *History) look(now time.Time) {
 	families, _ := h.from.Gather() // the rest is there even if one collector failed, and /readyz names the failure
 	for _, family := range families {
 		name := family.GetName()
-		if !charted(name) {
+		if !slices.Contains(h.charted, name) {
 			continue
 		}
 		for _, m := range family.GetMetric() {

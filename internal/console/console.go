@@ -1,8 +1,8 @@
-// Package console has the pages that people open in a browser: the pages of a feed, and one
-// page to operate a process. All files that the pages load are embedded in the package.
+// Package console has the pages that people open in a browser: the pages of a feed, a page to
+// operate a process, and a page for moderators. All files that the pages load are embedded in the package.
 //
 // The pages have no rights of their own. The pages of a feed call the public API with their
-// user's token, and the operators' page calls the operations of its own address. So package
+// user's token, and the other pages call the operations of their own address. So package
 // console must never read a feed, a queue or a request's token, name another host, or allow a
 // script or a style outside of its files (Content-Security-Policy). A user's text becomes a
 // text node (draw.js), never markup. All pages of a feed are one document, whose scripts read the
@@ -18,7 +18,9 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -28,6 +30,14 @@ import (
 
 //go:embed assets third_party
 var files embed.FS
+
+// Charted returns the names of the metrics that the charts of the page for operators show.
+func Charted() []string {
+	script, _ := files.ReadFile("assets/operator.js") // the file is in the program
+	_, charts, _ := strings.Cut(string(script), "\nconst charts = {")
+	charts, _, _ = strings.Cut(charts, "\n};")
+	return regexp.MustCompile(`fanfare_\w+`).FindAllString(charts, -1)
+}
 
 // policy lets a page load only files of its own host, and run no inline script.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +

@@ -173,6 +173,16 @@ func TestOnlyTheAdminAddressOfTheAPIHasThePageForModerators(t *testing.T) {
 }
 
 // A process beside other processes does not know the whole system, so the operators' page names the process.
+func TestTheChartsShowMetricsThatAProcessHas(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/METRICS.md")
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, len(console.Charted()), 7)
+	for _, name := range console.Charted() {
+		assert.Contains(t, string(page), "`"+name+"`")
+	}
+}
+
 func TestTheOperatorsPageNamesItsProcess(t *testing.T) {
 	for alone, want := range map[bool]bool{true: false, false: true} {
 		page := get(t, console.Config{Operator: "/", Process: console.Process{

@@ -56,7 +56,7 @@ func tokens(t *testing.T, page string) []string {
 
 var update = flag.Bool("update", false, "write the pages of testdata")
 
-// A page says and does the same as before, whatever its settings hold.
+// The text and the behaviour of a page are the same as before, whatever its settings hold.
 func TestThePagesAreAsRecorded(t *testing.T) {
 	process := console.Process{
 		Name: "fanfare up", Roles: []string{"api", "fanout", "likeagg"}, Host: "host-1", Version: "v1.2.3",

@@ -229,7 +229,7 @@ func (p *process) run(ctx context.Context) error {
 		return errors.Join(err, p.roots.wait())
 	}
 	if p.cfg.Engine == config.EngineEmbedded { // on AWS each look would ask all queues, which costs money
-		p.history = admin.NewHistory(p.reg)
+		p.history = admin.NewHistory(p.reg, console.Charted())
 		p.roots.start("history", p.history.Run)
 	}
 	// The roles start first, because a client that sees a ready process sends requests at once.
