@@ -21,8 +21,9 @@ import (
 // madeAtOnce is the number of posts of a shard that one PostsMade reads at most (I11).
 const madeAtOnce = 5000
 
-// changesAtOnce is the number of changes of a bucket of time that one PostsMade reads at most (I11).
-const changesAtOnce = 5000
+// changesAtOnce is the number of changes of a bucket of time that one PostsMade reads at most (I11): the partition takes 1,000 writes a second, and
+// a tick of the tail looks back 30 seconds. With a lower number a busy network would make all open pages read again at each such tick.
+const changesAtOnce = 30_000
 
 // Made has the events of a span of time in the table: new posts, removals, and changes of posts. More reports
 // that there are further changes.
