@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -16,13 +17,18 @@ type keyed struct {
 	post client.Post
 }
 
+// showsNothing reports whether a post would have neither a text nor an image nor data, which the service refuses.
+func showsNothing(text, image string, data json.RawMessage) bool {
+	return text == "" && image == "" && data == nil
+}
+
 func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	var in client.PostInput
 	if err := decode(r, &in); err != nil || badText(in.Text, 0, 5000) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
 	in.IdempotencyKey, in.Data = r.Header.Get("Idempotency-Key"), changed(nil, in.Data)
-	if in.Text == "" && in.ImageURL == "" && in.Data == nil {
+	if showsNothing(in.Text, in.ImageURL, in.Data) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
 	key := [2]string{user, in.IdempotencyKey}
@@ -78,7 +84,7 @@ func (s *Server) editPost(user string, r *http.Request) (int, any) {
 		post.ImageURL = *in.ImageURL
 	}
 	post.Data = changed(post.Data, in.Data)
-	if post.Text == "" && post.ImageURL == "" && post.Data == nil {
+	if showsNothing(post.Text, post.ImageURL, post.Data) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
 	post.EditedAt = time.Now().UTC()

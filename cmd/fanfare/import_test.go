@@ -105,10 +105,10 @@ func TestAModeratorEndsAPostAndAUserOfARunningUp(t *testing.T) {
 		require.Equal(t, daemon.ExitOK, code, stderr)
 		assert.Regexp(t, "^operator took the post down at .*Z: Forged shoes\n$", out)
 	}
-	for _, says := range []string{"removed ann and", "ann was removed before"} {
+	for _, text := range []string{"removed ann and", "ann was removed before"} {
 		out, stderr, code := on(dir, "forget", "ann", "--yes", "--admin", p.admin)
 		require.Equal(t, daemon.ExitOK, code, stderr)
-		assert.Contains(t, out, says)
+		assert.Contains(t, out, text)
 	}
 	require.Equal(t, daemon.ExitOK, p.stop(t, os.Interrupt))
 	log := fmt.Sprint(p.Stderr)
@@ -159,10 +159,10 @@ func TestForgetAsksAndMayBeRepeated(t *testing.T) {
 	assert.Equal(t, daemon.ExitUsage, code, "nobody types the id")
 	assert.Contains(t, stderr, "Type the user's id to go on: \nfanfare: nothing was changed")
 	sameLines(t, smallNetwork, exported(t, dir))
-	for _, says := range []string{"removed ann and", "ann was removed before"} {
+	for _, text := range []string{"removed ann and", "ann was removed before"} {
 		var out string
 		out, stderr, code = on(dir, "forget", "ann", "--yes")
-		assert.Contains(t, out, says)
+		assert.Contains(t, out, text)
 		require.Equal(t, daemon.ExitOK, code, stderr)
 		sameLines(t, `{"type":"user","id":"bob","name":"Bob","time":"2024-01-31T12:00:00Z"}`+"\n", exported(t, dir))
 	}

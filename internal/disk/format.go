@@ -85,7 +85,7 @@ func checkPebble(fs vfs.FS, dir string) error {
 func damagedOptions(fs vfs.FS, dir string) error {
 	found, err := pebble.Peek(dir, fs)
 	if err != nil || found.OptionsFilename == "" {
-		return nil //nolint:nilerr // the error of Open says more
+		return nil //nolint:nilerr // the error of Open names the cause
 	}
 	text, err := ReadFile(fs, found.OptionsFilename)
 	if err == nil {

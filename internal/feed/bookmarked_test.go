@@ -110,7 +110,7 @@ func TestAFilledUpHomeShowsBookmarks(t *testing.T) {
 }
 
 // If the user has many bookmarks between the posts of a page, one query reads some of the bookmarks, and a read
-// by key the others. One more call reads the profile.
+// the rest by key. One more call reads the profile.
 func TestBookmarksOfAPageTakeThreeCallsAtMost(t *testing.T) {
 	t.Parallel()
 	w, tp := tapped(t)

@@ -63,7 +63,7 @@ type Progress struct {
 
 // TakenDown is the deletion of a post by a service or an operator, and its JSON.
 type TakenDown struct {
-	Reason string    `json:"reason" doc:"The reason that the service gave."`
+	Reason string    `json:"reason" doc:"The reason of the take-down."`
 	By     string    `json:"by" doc:"The service: the sub of its token; or operator."`
 	At     time.Time `json:"at"`
 }
