@@ -42,7 +42,8 @@ func localstack(t *testing.T) *backend {
 		},
 		options: sqs.Options{
 			Prefix: "qt-" + strings.ToLower(watermill.NewShortUUID())[:8], Visibility: 8 * time.Second, PollWait: time.Second,
-			Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)),
+			Drain: time.Minute, // a loaded emulator answers late
+			Log:   zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)),
 		},
 	}
 	require.NoError(t, b.open(t, queuetest.Options{}).(*sqs.Broker).Create(t.Context()))

@@ -46,11 +46,8 @@ const (
 	DefaultPollers     = 8
 	DefaultPollWait    = 5 * time.Second
 	DefaultRequests    = 16
+	DefaultDrain       = 4 * time.Second
 )
-
-// drainTime is the maximum time for which an ending subscription waits for answers after its
-// last poll, and for which Close waits for requests after the end of the last subscription.
-const drainTime = 4 * time.Second
 
 // DeadSuffix is the end of the name of a dead-letter queue.
 const DeadSuffix = "-dlq"
@@ -72,9 +69,12 @@ type Options struct {
 	// While the queue has few messages, only one receive runs.
 	Pollers int
 	// PollWait is the time for which a receive waits for messages, in whole seconds, at most
-	// 20. The stop of a subscription takes up to PollWait, and four seconds more if AWS does
-	// not answer.
+	// 20. The stop of a subscription takes up to PollWait, and Drain more if AWS does not
+	// answer.
 	PollWait time.Duration
+	// Drain is the maximum time for which an ending subscription waits for answers after its
+	// last poll, and for which Close waits for requests after the end of the last subscription.
+	Drain time.Duration
 	// Requests is the maximum number of sends that run at the same time for each queue. Deletes
 	// have the same limit, and so do changes of visibility.
 	Requests int
@@ -126,6 +126,7 @@ func New(client *sqs.Client, o Options) *Broker {
 	o.Pollers = defaultTo(o.Pollers, DefaultPollers)
 	o.PollWait = min(max(defaultTo(o.PollWait, DefaultPollWait).Round(time.Second), time.Second), 20*time.Second)
 	o.Requests = defaultTo(o.Requests, DefaultRequests)
+	o.Drain = defaultTo(o.Drain, DefaultDrain)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -320,7 +321,7 @@ func groupID(group string) string {
 }
 
 // Close ends the subscriptions, hands their messages back and waits for the running requests.
-// If some requests last longer than drainTime after the end of the last subscription, Close
+// If some requests last longer than Options.Drain after the end of the last subscription, Close
 // cuts these requests and returns an error; their messages are redelivered. Later calls fail
 // with queue.ErrClosed.
 func (b *Broker) Close() error {
@@ -330,10 +331,10 @@ func (b *Broker) Close() error {
 		close(b.stopping)
 	}
 	b.mu.Unlock()
-	cut := time.AfterFunc(b.opt.Grace+b.opt.PollWait+drainTime, func() { b.cut(errCut) })
+	cut := time.AfterFunc(b.opt.Grace+b.opt.PollWait+b.opt.Drain, func() { b.cut(errCut) })
 	b.subscriptions.Wait()
 	if cut.Stop() {
-		cut.Reset(drainTime)
+		cut.Reset(b.opt.Drain)
 	}
 	b.calls.Wait()
 	b.mu.Lock()

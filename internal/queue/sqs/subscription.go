@@ -30,7 +30,7 @@ const (
 //
 // A subscription has a goroutine for each poller, for each unanswered message, and for the
 // heartbeat. run waits for all these goroutines. Whatever SQS does, the subscription ends at
-// most drainTime after the end of the last poll.
+// most Options.Drain after the end of the last poll.
 type subscription struct {
 	b       *Broker
 	topic   string
@@ -125,7 +125,7 @@ func (s *subscription) run(ctx context.Context) {
 	s.wake.Broadcast()
 	s.mu.Unlock()
 	grace := time.AfterFunc(s.b.opt.Grace, func() { close(s.abandon) })
-	drained := time.AfterFunc(s.b.opt.Grace+s.b.opt.PollWait+drainTime, cut)
+	drained := time.AfterFunc(s.b.opt.Grace+s.b.opt.PollWait+s.b.opt.Drain, cut)
 	pollers.Wait()
 	s.answers.Wait()
 	grace.Stop()
