@@ -3,6 +3,8 @@ package deploy
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,5 +28,21 @@ func TestTheProductNeedsNoModuleOfTheTests(t *testing.T) {
 	} {
 		assert.NotContains(t, string(mod), module, "go.mod names")
 		assert.NotContains(t, string(graph), module)
+	}
+}
+
+// A program that embeds Fanfare is built by the version of Go that its go.mod asks for at least. So go.mod asks for the version of the image,
+// which has the mends of the standard library.
+func TestEachModuleAsksForTheGoOfTheImage(t *testing.T) {
+	build, _ := dockerfile(t)
+	image := regexp.MustCompile(`^FROM golang:([\d.]+)-`).FindStringSubmatch(build[0])
+	require.NotNilf(t, image, "%s names no version", build[0])
+	examples, err := filepath.Glob("../examples/*/go.mod")
+	require.NoError(t, err)
+	require.NotEmpty(t, examples)
+	for _, name := range append(examples, "../go.mod", "../release/go.mod") {
+		mod, err := os.ReadFile(name)
+		require.NoError(t, err)
+		assert.Containsf(t, string(mod), "\ngo "+image[1]+"\n", "%s asks for another version of Go than the Dockerfile", name)
 	}
 }

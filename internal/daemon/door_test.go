@@ -269,6 +269,15 @@ func (l *failing) Close() error {
 	return nil
 }
 
+// TestNoErrorOfAcceptEndsAListener tests patient; this test holds that each address of a process gets one.
+func TestEachAddressOfAProcessIsPatient(t *testing.T) {
+	t.Parallel()
+	l, err := (&process{work: zap.NewNop()}).listen(t.Context(), "API", "FANFARE_HTTP", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, l.Close()) }()
+	assert.IsType(t, &patient{}, l)
+}
+
 // Whatever error Accept returns, each address of the process accepts connections again when the cause has gone.
 func TestNoErrorOfAcceptEndsAListener(t *testing.T) {
 	t.Parallel()
