@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -46,8 +47,9 @@ type liveStorm struct {
 	clients []*liveClient
 	// facts has the facts that a look which begins now must respect.
 	facts atomic.Pointer[liveFacts]
-	// noIndex hides all posts from the index of posts by time.
+	// noIndex hides all posts from the index of posts by time. noTail makes the reads of all tails fail.
 	noIndex bool
+	noTail  atomic.Bool
 	// posted is the post of the last event.
 	posted string
 	// begun counts the operations of each user.
@@ -64,6 +66,8 @@ type liveStorm struct {
 	left   map[pair]bool
 	broken []string
 }
+
+var errNoTail = errors.New("the tail is away")
 
 // liveFacts are the answers before a look that the look must respect (I2).
 type liveFacts struct {
@@ -106,6 +110,9 @@ func (h liveHomes) Heard(ctx context.Context, user string, most int) ([]string, 
 }
 
 func (h liveHomes) PostsMade(ctx context.Context, low time.Time) (home.Made, error) {
+	if h.storm.noTail.Load() {
+		return home.Made{}, errNoTail
+	}
 	return h.domain.PostsMade(h.as(ctx, "tail"), low)
 }
 

@@ -47,9 +47,10 @@ func (s *liveStorm) calm(ctx context.Context) {
 	if !apart {
 		if follow.err == nil && !l.unsure(pair{reader, author}) && l.mutes[pair{reader, author}] == nil {
 			if !oneWriter(w.seed) { // else no process writes the log of changes
-				s.changes(there, author, 6*time.Second)
+				s.changes(there, author, 6*time.Second, 0)
+				s.changes(there, author, 6*time.Second, tailAway)
 			}
-			s.changes(here, author, 2*time.Second)
+			s.changes(here, author, 2*time.Second, 0)
 		}
 		s.checkPages(ctx)
 		s.removal(here, there)
@@ -99,9 +100,12 @@ func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) 
 	}
 }
 
-// changes makes author edit and delete a post at an API. The page of the first client must follow within a
-// time.
-func (s *liveStorm) changes(api *Proc, author string, within time.Duration) {
+// tailAway is longer than the time that a tail reads back, so no tail reads a change that was made before it.
+const tailAway = 70 * time.Second
+
+// changes makes author edit and delete a post at an API. After each change the tails are away for a time. Then the page of
+// the first client must follow within a time.
+func (s *liveStorm) changes(api *Proc, author string, within, away time.Duration) {
 	l, before := s.w.load, s.posted
 	s.event(api, author, "", 8*time.Second)
 	post := s.posted
@@ -124,13 +128,18 @@ func (s *liveStorm) changes(api *Proc, author string, within time.Duration) {
 		op   *operation
 		want string
 	}{{edit, said}, {l.deleteOf(author, post), ""}} {
+		s.w.settle() // a tick of this moment comes before
+		s.noTail.Store(away > 0)
 		s.run(change.op, api)
+		s.pass(away, "")
+		s.w.settle()
+		s.noTail.Store(false)
 		s.pass(within, "")
 		c.mu.Lock()
 		got := c.page[post]
 		c.mu.Unlock()
 		if change.op.err == nil && got != change.want {
-			l.fail("I2", "the page of %s shows %q instead of %q, %s after %q", c.user, got, change.want, within, change.op.name)
+			l.fail("I2", "the page of %s shows %q instead of %q, %s after %q with the tails away for %s", c.user, got, change.want, within, change.op.name, away)
 		}
 	}
 }

@@ -267,6 +267,7 @@ func bugs() []bug {
 		{"tail that passes over edits", "I2", []edit{{tail, `t.hub.Edited(change.Author, change.Post)`, `_ = change.Post`}}},
 		{"deletion that is not in the log of changes", "I2", []edit{{deletion, `ops, err := s.noted(ops, tombstone)`, `_, err := s.noted(ops, tombstone)`}}},
 		{"edit that is not in the log of changes", "I2", []edit{{edits, `s.noteEdit(ctx, user, post)`, `error(nil)`}}},
+		{"tail that was away and sends no stale", "I2", []edit{{tail, ` || now.Sub(t.good) > tailMost {`, ` {`}}},
 		{"tail that passes over removals", "I2", []edit{{tail, `t.hub.Removed(removal.User)`, `_ = removal.User`}}},
 		{"removal that no tail can read", "I2", []edit{{life, `removal.NewItem(id.Floor(removal.At))`, `removal.Item()`}}},
 		{"look that takes old references for fresh ones", "I2", []edit{{arrivals, `now.Sub(began) > refsAge`, `began.IsZero()`}}},
