@@ -103,6 +103,7 @@ func benchmarks() []benchmark {
 		{"T18", "likes over HTTP", likesOverHTTP},
 		{pairID, "cost of a standby", pairUp},
 		{archiveID, "archive and restore", archiveUp},
+		{changesID, "changes on open pages", changesSeen},
 		{streamID, "live homes", liveHomes},
 		{hostileID, "one user's home while others misbehave", hostile},
 	}

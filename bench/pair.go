@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http/httptest"
 	"path/filepath"
 	"time"
@@ -87,12 +86,7 @@ func (e *env) peers(dir, register string) (envs [2][]string, err error) {
 	}
 	var addresses [2]string
 	for i := range addresses {
-		free, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback
-		if err != nil {
-			return envs, err
-		}
-		addresses[i] = free.Addr().String()
-		if err := free.Close(); err != nil {
+		if addresses[i], err = freeAddress(); err != nil {
 			return envs, err
 		}
 	}
