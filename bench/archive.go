@@ -14,10 +14,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
 	"fanfare/internal/archive"
 	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
 	"fanfare/internal/objects"
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/restore"
@@ -303,11 +305,16 @@ func (a *archiveRun) extend(ctx context.Context, from *archive.Archive, plan res
 
 // replayLogs opens the stores of a directory. Pebble replays their logs.
 func replayLogs(dir string) error {
-	queue, err := queueembedded.OpenReplica(filepath.Join(dir, datadir.Queue), zap.NewNop())
+	for _, store := range []string{datadir.Queue, datadir.Table} {
+		if err := disk.Adopt(vfs.Default, filepath.Join(dir, store)); err != nil {
+			return err
+		}
+	}
+	queue, err := queueembedded.OpenReplica(filepath.Join(dir, datadir.Queue), zap.NewNop(), disk.Logged)
 	if err != nil {
 		return err
 	}
-	tables, err := tableembedded.OpenReplica(filepath.Join(dir, datadir.Table), zap.NewNop())
+	tables, err := tableembedded.OpenReplica(filepath.Join(dir, datadir.Table), zap.NewNop(), disk.Logged)
 	if err != nil {
 		return errors.Join(err, queue.Close(func() {}))
 	}

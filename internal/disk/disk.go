@@ -83,6 +83,29 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	if err := checkLog(options); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
+	return open(stop, dir, log, options, format)
+}
+
+// Writes says whether a replica writes its batches to a log.
+type Writes bool
+
+const (
+	Logged Writes = true
+	// Unlogged is for a restore: a crash loses all batches since the last Flush. Whoever opens the store calls Flush before Close, and makes
+	// the store anew after a crash.
+	Unlogged Writes = false
+)
+
+// OpenReplica opens an existing store as Open does, for a follower, which applies the log of another store.
+func OpenReplica(dir string, log *zap.Logger, writes Writes, options *pebble.Options, format Format) (*DB, error) {
+	if err := checkLog(options); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	options.ErrorIfNotExists, options.DisableWAL = true, writes == Unlogged
+	return open(nil, dir, log, options, format)
+}
+
+func open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Options, format Format) (*DB, error) {
 	fs, tap := untap(options.FS)
 	if fs == nil {
 		fs = vfs.Default
@@ -118,7 +141,7 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	go func() { // Open waits for this goroutine, or the guard parks it until the process ends
 		db, err := pebble.Open(dir, options)
 		if err == nil {
-			if err = d.admit(db, format); err != nil {
+			if err = d.admit(db, format, Writes(!options.DisableWAL)); err != nil {
 				err = errors.Join(err, db.Close())
 			}
 		}
@@ -171,8 +194,8 @@ func unreadable(fs vfs.FS, dir string, err error) error {
 
 // admit checks the format of a store, and then makes Pebble write a manifest. A start that applies a log has done that; a start without a log,
 // because an earlier start was cut or the store is a copy, has not. Until then Pebble copies an empty manifest, and nobody can open its checkpoint.
-func (d *guard) admit(db *pebble.DB, format Format) error {
-	if err := format.check(db); err != nil || d.manifest.Load() {
+func (d *guard) admit(db *pebble.DB, format Format, writes Writes) error {
+	if err := format.check(db, writes); err != nil || d.manifest.Load() {
 		return err
 	}
 	return db.Flush()

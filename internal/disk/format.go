@@ -47,7 +47,7 @@ type Format struct {
 }
 
 // check applies CheckFormat to a store, and stores the format of a new store.
-func (f Format) check(db *pebble.DB) error {
+func (f Format) check(db *pebble.DB, writes Writes) error {
 	value, closer, err := db.Get(f.Key)
 	if err == nil {
 		stored := string(value)
@@ -63,6 +63,9 @@ func (f Format) check(db *pebble.DB) error {
 	written := []byte(strconv.Itoa(f.Known))
 	if f.OneByte {
 		written = []byte{byte(f.Known)}
+	}
+	if writes == Unlogged {
+		return db.Set(f.Key, written, pebble.NoSync)
 	}
 	return db.Set(f.Key, written, pebble.Sync)
 }

@@ -16,7 +16,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
@@ -108,12 +107,12 @@ func apply(ctx context.Context, a *archive.Archive, p Plan, dir *datadir.Dir, o 
 			return followed, fmt.Errorf("the base of the archive: %w", err)
 		}
 	}
-	queue, err := queueembedded.OpenReplica(dir.Path(datadir.Queue), o.Log)
+	queue, err := queueembedded.OpenReplica(dir.Path(datadir.Queue), o.Log, disk.Unlogged)
 	if err != nil {
 		return followed, err
 	}
 	defer func() { err = errors.Join(err, queue.Close(func() {})) }()
-	table, err := tableembedded.OpenReplica(dir.Path(datadir.Table), o.Log)
+	table, err := tableembedded.OpenReplica(dir.Path(datadir.Table), o.Log, disk.Unlogged)
 	if err != nil {
 		return followed, err
 	}
@@ -170,9 +169,8 @@ func (r *run) all(ctx context.Context, dir *datadir.Dir, stores ...*disk.DB) err
 	if err := r.segments(ctx); err != nil {
 		return err
 	}
-	// The follower writes without syncs.
 	for _, db := range stores {
-		if err := db.LogData(nil, pebble.Sync); err != nil {
+		if err := db.Flush(); err != nil {
 			return err
 		}
 	}

@@ -157,10 +157,8 @@ func openBroker(dir string, o Options, exists bool) (*Broker, error) {
 
 // OpenReplica opens the queue in dir, as Open does, for a follower, which applies the log of another queue. Nothing
 // else writes to it, and nothing reads it.
-func OpenReplica(dir string, log *zap.Logger) (*disk.DB, error) {
-	options := pebbleOptions()
-	options.ErrorIfNotExists = true
-	db, err := disk.Open(nil, dir, log.Named("queue"), options, format())
+func OpenReplica(dir string, log *zap.Logger, writes disk.Writes) (*disk.DB, error) {
+	db, err := disk.OpenReplica(dir, log.Named("queue"), writes, pebbleOptions(), format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}

@@ -142,10 +142,8 @@ func openStore(dir string, opts Options, exists bool) (*Store, error) {
 
 // OpenReplica opens the table in dir, as Open does, for a follower, which applies the log of another table. Nothing
 // else writes to it, and nothing reads it.
-func OpenReplica(dir string, log *zap.Logger) (*disk.DB, error) {
-	options := pebbleOptions(defaultMemoryBytes)
-	options.ErrorIfNotExists = true
-	db, err := disk.Open(nil, dir, log.Named("table"), options, format())
+func OpenReplica(dir string, log *zap.Logger, writes disk.Writes) (*disk.DB, error) {
+	db, err := disk.OpenReplica(dir, log.Named("table"), writes, pebbleOptions(defaultMemoryBytes), format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded table: %w", err)
 	}
