@@ -86,8 +86,8 @@ func (a *app) print(answer admin.Answer, asJSON bool) error {
 // opener opens the parts for operations of a configuration on AWS. The caller must call end.
 type opener func(ctx context.Context, cfg config.Config) (d admin.Domain, end func() error, err error)
 
-// operates returns the work that calls do with a process that does operations: this process with FANFARE_ENGINE=aws,
-// otherwise the process behind the admin address. c gets the flag --admin.
+// operates returns the work that calls do with a process that does operations: this process with FANFARE_ENGINE=aws and
+// an opener, otherwise the process behind the admin address. c gets the flag --admin.
 func (a *app) operates(c *cobra.Command, open opener, do func(ctx context.Context, u *use, at admin.Process) (admin.Answer, error)) work {
 	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
 	return func(ctx context.Context, u *use) (answer admin.Answer, err error) {
@@ -95,7 +95,7 @@ func (a *app) operates(c *cobra.Command, open opener, do func(ctx context.Contex
 		if err != nil {
 			return answer, err
 		}
-		if cfg.Engine != config.EngineAWS {
+		if cfg.Engine != config.EngineAWS || open == nil {
 			return do(ctx, u, admin.NewClient(cfg.AdminAddr, &http.Client{Timeout: time.Minute}))
 		}
 		domain, end, err := open(ctx, cfg)
@@ -145,8 +145,11 @@ func (a *app) operation(call admin.Call, usage string) *cobra.Command {
 		c.Args = cobra.NoArgs
 	}
 	open := daemon.OpenOperations
-	if call.Embedded {
+	switch {
+	case call.Embedded:
 		open = openNothing
+	case call.AtAddress:
+		open = nil
 	}
 	do := a.operates(c, open, func(ctx context.Context, u *use, at admin.Process) (answer admin.Answer, err error) {
 		for i, arg := range u.args {

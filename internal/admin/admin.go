@@ -164,7 +164,7 @@ func (h *Health) Serving(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	if failing := h.promise(); len(failing) > 0 {
-		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "not ready", Failing: failing})
+		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: notReady, Failing: failing})
 		return
 	}
 	writeHealth(w, http.StatusOK, healthBody{Status: "serving"})
@@ -172,20 +172,27 @@ func (h *Health) Serving(w http.ResponseWriter, _ *http.Request) {
 
 // Ready answers /readyz, for people.
 func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
+	body, status := h.state(r.Context()), http.StatusOK
+	if body.Status != ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeHealth(w, status, body)
+}
+
+const ready, notReady = "ready", "not ready"
+
+func (h *Health) state(ctx context.Context) healthBody {
 	if h.Draining() {
-		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
-		return
+		return healthBody{Status: "draining"}
 	}
 	if h.overloaded != nil && h.overloaded() {
-		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "overloaded"})
-		return
+		return healthBody{Status: "overloaded"}
 	}
-	failing, err := h.recent(r.Context())
+	failing, err := h.recent(ctx)
 	if err != nil { // the client is gone
-		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "not ready"})
-		return
+		return healthBody{Status: notReady}
 	}
-	body := healthBody{Status: "ready", Failing: h.promise()}
+	body := healthBody{Status: ready, Failing: h.promise()}
 	for _, f := range failing {
 		if f.Warn {
 			body.Warnings = append(body.Warnings, f.Name)
@@ -194,11 +201,9 @@ func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(body.Failing) > 0 {
-		body.Status = "not ready"
-		writeHealth(w, http.StatusServiceUnavailable, body)
-		return
+		body.Status = notReady
 	}
-	writeHealth(w, http.StatusOK, body)
+	return body
 }
 
 func writeHealth(w http.ResponseWriter, status int, body healthBody) {
@@ -266,7 +271,7 @@ func NewHandler(c Config) http.Handler {
 			mux.Handle(pattern, c.Console)
 		}
 	}
-	c.Domain.Trail = NewTrail(c.Log)
+	c.Domain.Trail, c.Domain.metrics, c.Domain.health = NewTrail(c.Log), c.Metrics, c.Health
 	handleOperations(mux, c.Domain)
 	return ownHost(c.Host, byActor(mux))
 }

@@ -11,6 +11,8 @@ type Words struct {
 	Use, Short, Long string
 	// Embedded means that the operation exists only on the embedded engine.
 	Embedded bool
+	// AtAddress means that the command asks a process at its admin address on AWS, too.
+	AtAddress bool
 }
 
 // Command is the command of an operation, with the flags of its params, --admin, --json and, if it asks, --yes.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
@@ -50,8 +52,14 @@ type Domain struct {
 	// LikesByUser means that a removal finds the likes of a user.
 	LikesByUser bool
 	Now         func() time.Time
+	// About is the zero value if the process does not show its status.
+	About About
 	// Trail gets a line for each change.
 	Trail Trail
+
+	// metrics and health are those of the handler.
+	metrics prometheus.Gatherer
+	health  *Health
 }
 
 // Pair is the pair of a process.
@@ -64,7 +72,7 @@ type Pair interface {
 // Operations returns all operations. Each has a handler of the admin address, and a command here or in package main.
 func Operations() []Operation {
 	return []Operation{
-		ListLetters(), Redrive(), Drop(),
+		ShowStatus(), ListLetters(), Redrive(), Drop(),
 		Explain(), Delivery(), Reconcile(), Verify(), MakeBackup(), PairStatus(), Promote(),
 		ShowPost(), ShowUser(), TakeDown(), Forget(), ShowHistory(),
 	}

@@ -192,6 +192,6 @@ func besides(c Config, rest http.Handler) http.Handler {
 	if c.Domain.Pair == nil {
 		return mux
 	}
-	handleOperations(mux, Domain{Pair: c.Domain.Pair, Trail: NewTrail(c.Log)})
+	handleOperations(mux, Domain{Pair: c.Domain.Pair, About: c.Domain.About, Trail: NewTrail(c.Log), metrics: c.Metrics})
 	return ownHost(c.Host, byActor(mux))
 }

@@ -48,6 +48,11 @@ func (p *process) standbyPages() (strangers http.Handler, operators *console.Con
 	return strangers, operators, err
 }
 
+// about says which process p is.
+func (p *process) about() admin.About {
+	return admin.About{Version: p.opt.Version, Roles: p.opt.Roles.Names(), Since: p.opt.Now()}
+}
+
 // described describes p for the operators of p.
 func (p *process) described() console.Process {
 	host, _ := os.Hostname() // the page works without the name of the host

@@ -327,7 +327,7 @@ func (p *process) operate(audits audit.Config, pages admin.Pages) {
 	if p.opt.Roles.API { // as the API, whose daemon may write all that a moderator ends
 		domain = reads.moderated(domain, bool(p.cfg.LikesByUser))
 	}
-	domain.History = p.history
+	domain.History, domain.About = p.history, p.about()
 	if p.eng.backups != nil {
 		domain.Backups = p.eng.backups
 	}

@@ -86,7 +86,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 		return newDoor(p.pairKeys(), p.cfg.Peer, p.work).accept(ctx, listener, k.session)
 	})
 	if k.Status().Mode == pair.ModePaired {
-		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: k}}
+		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: k, About: p.about()}}
 		p.operator.set(admin.NewWaitingHandler(shown, k.waits))
 		p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, k.waits))
 	}

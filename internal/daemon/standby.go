@@ -63,7 +63,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 		return err
 	}
 	p.operator.set(admin.NewStandbyHandler(admin.Config{
-		Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: f}, Console: operators,
+		Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: f, About: p.about()}, Console: operators,
 	}, p.cfg.Peer))
 	p.scrapes.set(admin.NewStandbyHandler(admin.Config{Metrics: p.reg}, p.cfg.Peer))
 	p.cleanups.add("admin", p.operator.stop)

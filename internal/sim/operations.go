@@ -92,7 +92,7 @@ func commands() []Operation {
 		not("dlq drop", "whoever drops a letter gives its effect up"),
 		not("replay", "it is a client that makes load"),
 		not("capacity", "it computes"), not("doctor", "it looks at a deployment, and changes nothing"),
-		not("iam policy", "it prints"), not("health", "it asks a process"), not("version", "it prints"),
+		not("iam policy", "it prints"), not("health", "it asks a process"), not("status", "it reads metrics"), not("version", "it prints"),
 		not("help", "it prints"),
 	}
 }
