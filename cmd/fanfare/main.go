@@ -112,6 +112,7 @@ environment (FANFARE_*).`,
 	}
 	root.SetHelpCommand(helpCommand(a.stdout))
 	root.InitDefaultHelpCmd() // adds the help command, so that watch sees it
+	inGroups(root)
 	printVersion(root)
 	began = new(bool)
 	watch(root, began)
