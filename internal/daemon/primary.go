@@ -187,6 +187,8 @@ func (k *pairing) watch(ctx context.Context) error {
 		k.p.log.Info("the standby asks this machine to hand over")
 		k.leaving = true
 		return errOtherRole
+	case <-k.Moved():
+		return errOtherRole
 	}
 }
 
