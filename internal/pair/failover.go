@@ -82,7 +82,7 @@ func (s *Standby) decides() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.promoting || s.moves || s.view.version == "" || s.role.Mode == ModeSeeding:
+	case s.promoting || s.view.version == "" || s.role.Mode == ModeSeeding:
 		return false
 	case s.view.entry.Primary == s.role.Disk:
 		return true

@@ -115,6 +115,39 @@ func TestAMoveIsRefused(t *testing.T) {
 	})
 }
 
+// After a move the pair makes no first entry a second time: the standby may have become the primary by an entry that was lost (P19).
+func TestARegisterThatIsLostAfterAMove(t *testing.T) {
+	t.Parallel()
+	inPair(t, 1, func(w *world, a, b *machine) {
+		require.NoError(w, w.move(a, nil))
+		a.die(100)
+		b.die(100)
+		w.bucket.mu.Lock()
+		*w.bucket.at(w.used) = stored{}
+		w.bucket.mu.Unlock()
+		require.ErrorIs(w, a.begins(), pair.ErrRegisterGone)
+		require.NoError(w, pair.Unpair(w.Context(), a.loadRole(), a.register()))
+		require.NoError(w, a.begins())
+		require.Equal(w, pair.ModeEnded, w.former().Mode)
+	})
+}
+
+// A standby that has stored the new register may be ahead of its primary, so nobody promotes it by the former one.
+func TestAStandbyThatMovesIsNotPromoted(t *testing.T) {
+	t.Parallel()
+	inPair(t, 1, func(w *world, a, b *machine) {
+		w.network.hold(false, true) // the primary does not hear from its standby
+		require.ErrorContains(w, w.move(a, nil), "run the command again")
+		require.ErrorIs(w, b.standby.Promote(w.Context(), true), pair.ErrMoves)
+		w.network.drop()
+		b.exit()
+		pass(5 * time.Second)
+		require.NoError(w, w.move(a, func(to *pair.MoveTo) { to.StandbyIsGone = true }))
+		w.works()
+		w.end()
+	})
+}
+
 // A move is cut off anywhere: the machines become a pair again, by the new register or by the former one, and a repeated move has its effect. No
 // answered write is lost, and no machine answers beside the other one.
 func TestAMoveThatIsCutOff(t *testing.T) {

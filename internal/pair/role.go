@@ -202,7 +202,7 @@ func (r *Role) Demote() error {
 // an older one.
 func (r *Role) unpair(accepted uint64) error {
 	next := *r
-	next.Mode, next.Peer, next.Accepted, next.Move = ModeAlone, "", accepted, nil
+	next.Mode, next.Peer, next.Accepted, next.Move = ModeAlone, "", accepted, r.Move.arrived()
 	if r.Claimed > r.Term {
 		next.Since, next.Term = r.reign(), r.Claimed
 	}
