@@ -11,7 +11,7 @@ func bugsOfMoves() map[string]plantedBug {
 	return map[string]plantedBug{
 		"P23: a primary moves without its standby": {
 			planttest.Edit{File: move, Old: "	if err := p.moveStandby(ctx, to); err != nil {\n		return err\n	}\n", New: ""},
-			"TestAMoveIsRefused", "is expected",
+			"TestAMoveIsRefused", "do not become a pair",
 		},
 		"P23: the former entry does not end": {
 			planttest.Edit{File: move, Old: "	if err := b.leave(ctx); err != nil {", New: "	if err := b.leave(ctx); err != nil && b.Role == nil {"},
