@@ -195,6 +195,9 @@ func (b *beginning) create(ctx context.Context) (done bool, err error) {
 	return false, errFirst
 }
 
+// errPromised is the reason of a start that waits for the end of the register's promise (P14).
+var errPromised = errors.New("an earlier process may have a promise of the register: this start waits for its end, at most 5.25 leases")
+
 // errFirst lets Begin read the register again.
 var errFirst = errors.New("the register has its first entry")
 
@@ -226,6 +229,9 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 		return false, err
 	}
 	if !served {
+		if b.Waiting != nil {
+			b.Waiting(errPromised)
+		}
 		if err := backoff.Wait(ctx, b.seen+timing.outlastAlone()-b.Timing.Now()); err != nil { // P14
 			return true, err
 		}
