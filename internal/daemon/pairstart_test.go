@@ -71,9 +71,9 @@ func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
 		},
 		Open: func(store logs.Store, path string) (*disk.DB, error) {
 			if store == logs.Queue {
-				return queueembedded.OpenReplica(path, zap.NewNop())
+				return queueembedded.OpenReplica(nil, path, zap.NewNop())
 			}
-			return tableembedded.OpenReplica(path, zap.NewNop())
+			return tableembedded.OpenReplica(nil, path, zap.NewNop())
 		},
 	})
 	require.NoError(t, err)

@@ -44,9 +44,9 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 		Configured: p.cfg.Register, Register: p.registry, FailoverAfter: p.cfg.FailoverAfter, Succeeded: p.succeeds(dir),
 		Open: func(store stream.Store, path string) (*disk.DB, error) {
 			if store == stream.Queue {
-				return queueembedded.OpenReplica(path, p.log)
+				return queueembedded.OpenReplica(nil, path, p.log)
 			}
-			return tableembedded.OpenReplica(path, p.log)
+			return tableembedded.OpenReplica(nil, path, p.log)
 		},
 		DataFormat: dir.Format(), Version: p.opt.Version, Secret: p.cfg.DevSecret, Log: p.log.Named("pair"),
 	})

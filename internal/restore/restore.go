@@ -39,6 +39,8 @@ type Options struct {
 	Done func(bytes int64)
 	// Log receives the trouble of the disk.
 	Log *zap.Logger
+	// FS is the way to the files of the stores; the operating system's file system if nil.
+	FS vfs.FS
 }
 
 // Run makes the data directory data, which must be new or empty. If Run fails, the directory is
@@ -108,12 +110,12 @@ func apply(ctx context.Context, a *archive.Archive, p Plan, dir *datadir.Dir, o 
 			return followed, fmt.Errorf("the base of the archive: %w", err)
 		}
 	}
-	queue, err := queueembedded.OpenReplica(dir.Path(datadir.Queue), o.Log)
+	queue, err := queueembedded.OpenReplica(o.FS, dir.Path(datadir.Queue), o.Log)
 	if err != nil {
 		return followed, err
 	}
 	defer func() { err = errors.Join(err, queue.Close(func() {})) }()
-	table, err := tableembedded.OpenReplica(dir.Path(datadir.Table), o.Log)
+	table, err := tableembedded.OpenReplica(o.FS, dir.Path(datadir.Table), o.Log)
 	if err != nil {
 		return followed, err
 	}

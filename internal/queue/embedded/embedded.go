@@ -156,10 +156,10 @@ func openBroker(dir string, o Options, exists bool) (*Broker, error) {
 }
 
 // OpenReplica opens the queue in dir, as Open does, for a follower, which applies the log of another queue. Nothing
-// else writes to it, and nothing reads it.
-func OpenReplica(dir string, log *zap.Logger) (*disk.DB, error) {
+// else writes to it, and nothing reads it. The operating system's file system is used if fs is nil.
+func OpenReplica(fs vfs.FS, dir string, log *zap.Logger) (*disk.DB, error) {
 	options := pebbleOptions()
-	options.ErrorIfNotExists = true
+	options.ErrorIfNotExists, options.FS = true, fs
 	db, err := disk.Open(nil, dir, log.Named("queue"), options, format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)

@@ -141,10 +141,10 @@ func openStore(dir string, opts Options, exists bool) (*Store, error) {
 }
 
 // OpenReplica opens the table in dir, as Open does, for a follower, which applies the log of another table. Nothing
-// else writes to it, and nothing reads it.
-func OpenReplica(dir string, log *zap.Logger) (*disk.DB, error) {
+// else writes to it, and nothing reads it. The operating system's file system is used if fs is nil.
+func OpenReplica(fs vfs.FS, dir string, log *zap.Logger) (*disk.DB, error) {
 	options := pebbleOptions(defaultMemoryBytes)
-	options.ErrorIfNotExists = true
+	options.ErrorIfNotExists, options.FS = true, fs
 	db, err := disk.Open(nil, dir, log.Named("table"), options, format())
 	if err != nil {
 		return nil, fmt.Errorf("embedded table: %w", err)
