@@ -33,7 +33,7 @@ GO_TEST = scripts/with-times.sh scripts/go-test.sh
 EACH_TEST = scripts/with-emulators.sh scripts/with-times.sh $(EACH) --at-once $(CURDIR)/scripts/go-test.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes check test-times test-modules test-tools test-all-tools test test-all test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-embedded sim-planted histories mutants spec spec-traces explore soak vuln image pages
+.PHONY: up up-aws build module release changes check test-times test-modules test-tools test-all-tools test test-all test-long test-crash import-crash test-upgrade test-platform test-register lint bench day sim sim-reach sim-commit sim-embedded sim-planted histories mutants spec spec-traces explore soak vuln image pages
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -171,6 +171,12 @@ test-platform: test-all-tools
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),slow,platform -timeout 60m -v -parallel 8 -run '^TestPlatform' .
 	$(GO) test -C e2e -tags $(TAGS),slow -timeout 30m -v . -run '^TestTheChartTakesWhatPeopleWriteOrRefusesIt$$' -every-binary
 	$(GO) test -C e2e -tags $(TAGS) -timeout 30m -v . -run '^TestTheAlarmsOfTheStackFire' -record
+
+# Tests the store of a register that a team runs by itself (docs/decisions/0062-own-register.md): the contract on its real
+# binary, and power cuts. It builds the binary once, which takes minutes, and mounts disks, so it needs root.
+test-register:
+	scripts/versitygw.sh install
+	scripts/versitygw.sh run $(GO) test -count=1 -tags e2e,register -v -run 'Versitygw|PowerCut' ./internal/objects
 
 # Writes the Go code of the pages (*.templ), with the generator that fits the module of templ.
 pages:

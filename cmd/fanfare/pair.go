@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) pairCommand() *cobra.Command {
-	c := &cobra.Command{Use: "pair", Short: "Look at a pair of machines, make its keys, or begin it again"}
+	c := &cobra.Command{Use: "pair", Short: "Look at a pair of machines, make its keys, move its register, or begin it again"}
 	c.AddCommand(a.pairKeysCommand(), a.pairBeginCommand())
 	return c
 }
@@ -133,14 +133,19 @@ func inRegister(ctx context.Context, cfg config.Config, change func(context.Cont
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	register, err := daemon.OpenRegister(ctx, cfg)
+	role, err := pair.LoadRole(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	address := role.RegisterFor(cfg.Register)
+	register, err := daemon.OpenRegister(ctx, address)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, registerTime)
 	defer cancel()
 	if err := change(ctx, register); err != nil {
-		return fmt.Errorf("FANFARE_REGISTER %s: %w", cfg.Register, err)
+		return fmt.Errorf("FANFARE_REGISTER %s: %w", address, err)
 	}
 	return nil
 }

@@ -145,6 +145,38 @@ func TestTheCommandsOfAPair(t *testing.T) {
 	two.until(pair.RolePrimary, pair.ModeAlone)
 }
 
+// A pair uses another register while it runs, and with the former setting after it. Then it has lost the entry of that register.
+func TestAPairMovesItsRegister(t *testing.T) {
+	t.Parallel()
+	register := objectstest.NewBucket(t)
+	one, two := newTwins(t, register)
+	one.up()
+	two.up("--standby")
+	two.until(pair.RoleStandby, pair.ModePaired)
+	one.fails(2, "--to", "pair", "move", "--yes")
+	two.fails(1, "run the command on the primary", "pair", "move", "--to", "s3://bucket/new", "--yes")
+	one.fails(1, "uses this register already", "pair", "move", "--to", "s3://bucket/pair", "--yes")
+	one.fails(1, "a directory cannot", "pair", "move", "--to", "file:///new", "--yes")
+	term := one.status().Term
+	assert.Contains(t, one.succeeds("pair", "move", "--to", "s3://bucket/new", "--yes"), "set FANFARE_REGISTER")
+	two.until(pair.RoleStandby, pair.ModePaired)
+	assert.Greater(t, one.status().Term, term)
+	one.fails(1, "has an entry of a pair", "pair", "move", "--to", "s3://bucket/pair", "--yes")
+
+	require.Zero(t, two.stop(t, syscall.SIGTERM))
+	require.Zero(t, one.stop(t, syscall.SIGTERM))
+	one.env = append(one.env, "FANFARE_REGISTER=s3://bucket/new") // the other machine still has the former address
+	one.up()
+	two.up("--standby")
+	two.until(pair.RoleStandby, pair.ModePaired)
+
+	register.Empty()
+	assert.Contains(t, one.succeeds("pair", "move", "--to", "s3://bucket/next", "--yes"), "set FANFARE_REGISTER")
+	two.until(pair.RoleStandby, pair.ModePaired)
+	require.NoError(t, json.Unmarshal([]byte(two.succeeds("promote", "--yes", "--json")), new(pair.Status)))
+	two.until(pair.RolePrimary, pair.ModePaired)
+}
+
 // The two machines of a pair are lost, and a restored directory gets their register.
 func TestARestoredDirectoryGetsTheRegister(t *testing.T) {
 	t.Parallel()

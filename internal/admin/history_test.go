@@ -89,6 +89,8 @@ type machine struct{}
 
 func (machine) PairStatus() pair.Status { return pair.Status{Role: pair.RoleStandby} }
 
+func (machine) Move(context.Context, admin.Move) error { return nil }
+
 func (machine) Promote(context.Context, admin.Promotion) error { return nil }
 
 // A browser gets the page of a standby. Programs and probes get JSON.

@@ -79,10 +79,6 @@ func ShowUser() Op[Looking, ShownUser] {
 	}
 }
 
-// Operator is the author of an operator's take-downs. The admin address knows no name that it could verify: the trail has
-// the name that the operator gave.
-const Operator = "operator"
-
 // TakingDown is the deletion of a post by an operator, with the reason for the author.
 type TakingDown struct {
 	Post   string `json:"-"`
@@ -107,7 +103,7 @@ func TakeDown() Op[TakingDown, delivery.TakenDown] {
 			return nil
 		},
 		Run: func(ctx context.Context, d Domain, in TakingDown) (delivery.TakenDown, error) {
-			down, err := d.Posts.TakeDown(ctx, Operator, in.Post, in.Reason)
+			down, err := d.Posts.TakeDown(ctx, feed.Operator, in.Post, in.Reason)
 			return delivery.TakenDown(down), err
 		},
 		Note: func(in TakingDown, down delivery.TakenDown) (changed int, fields []zap.Field) {

@@ -104,7 +104,7 @@ func TestAProcessHasTheOperationsOfItsParts(t *testing.T) {
 		"/admin/pair": http.MethodGet, "/admin/explain/ann": http.MethodGet, "/admin/delivery/x": http.MethodGet, "/admin/dead-letters/posts": http.MethodGet,
 		"/admin/posts/x": http.MethodGet, "/admin/users/ann": http.MethodGet, "/admin/history": http.MethodGet,
 		"/admin/posts/x/takedown": http.MethodPost, "/admin/users/ann/forget": http.MethodPost,
-		"/admin/verify": http.MethodPost, "/admin/backup": http.MethodPost, "/admin/promote": http.MethodPost, "/admin/reconcile": http.MethodPost,
+		"/admin/verify": http.MethodPost, "/admin/backup": http.MethodPost, "/admin/promote": http.MethodPost, "/admin/pair/move": http.MethodPost, "/admin/reconcile": http.MethodPost,
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
 		r.Host = "localhost"

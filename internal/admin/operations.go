@@ -67,13 +67,15 @@ type Pair interface {
 	PairStatus() pair.Status
 	// Promote makes a standby the primary.
 	Promote(ctx context.Context, in Promotion) error
+	// Move makes a primary and its standby use another register.
+	Move(ctx context.Context, in Move) error
 }
 
 // Operations returns all operations. Each has a handler of the admin address, and a command here or in package main.
 func Operations() []Operation {
 	return []Operation{
 		ShowStatus(), ListLetters(), Redrive(), Drop(),
-		Explain(), Delivery(), Reconcile(), Verify(), MakeBackup(), PairStatus(), Promote(),
+		Explain(), Delivery(), Reconcile(), Verify(), MakeBackup(), PairStatus(), Promote(), MovePair(),
 		ShowPost(), ShowUser(), TakeDown(), Forget(), ShowHistory(),
 	}
 }

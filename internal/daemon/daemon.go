@@ -141,9 +141,10 @@ type process struct {
 	roots *roots
 
 	// role is the role of this machine in its pair, nil without a pair. pairing is nil unless the machine is a primary.
-	// registry has the register of the pair; nil without one.
+	// registry has the register of the pair, at an address; nil without one.
 	role     *pair.Role
 	registry pair.Register
+	address  string // of registry
 	pairing  *pairing
 }
 

@@ -8,8 +8,9 @@ import (
 	"os"
 	"time"
 
+	"go.uber.org/zap"
+
 	"fanfare/internal/admin"
-	"fanfare/internal/config"
 	"fanfare/internal/datadir"
 	"fanfare/internal/objects"
 	"fanfare/internal/pair"
@@ -73,7 +74,15 @@ var errNotBegun = errors.New("stopped before the register of the pair has answer
 
 // begin asks the register for the role with which the process starts (P17).
 func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err error) {
-	p.registry, err = OpenRegister(ctx, p.cfg)
+	var former pair.Register
+	p.address = p.role.RegisterFor(p.cfg.Register)
+	if p.address != p.cfg.Register {
+		p.log.Warn("the pair has moved to another register: set FANFARE_REGISTER to it on both machines", zap.String("configured", p.cfg.Register), zap.String("register", p.address))
+	}
+	p.registry, err = OpenRegister(ctx, p.address)
+	if leaves := p.role.Leaves(p.address); err == nil && leaves != "" {
+		former, err = OpenRegister(ctx, leaves)
+	}
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -83,7 +92,7 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 	}
 	if err == nil {
 		err = pair.Begin(ctx, pair.BeginConfig{
-			Role: p.role, Register: p.registry, Timing: p.pairTiming(), Waiting: p.waitsForRegister, Ask: asks, Log: p.log.Named("pair"),
+			Role: p.role, Address: p.address, Register: p.registry, Former: former, Timing: p.pairTiming(), Waiting: p.waitsForRegister, Ask: asks, Log: p.log.Named("pair"),
 			Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table),
 		})
 	}
@@ -96,7 +105,7 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 		// This directory is in no pair, so the next start decides again.
 		err = errors.Join(fmt.Errorf("%w: start this machine with --standby and an empty data directory, or name another place in FANFARE_REGISTER; if both machines of the other pair are gone, and this directory was restored, run fanfare pair begin --after-restore", err), os.Remove(dir.Path(pair.RoleFile)))
 	}
-	return fmt.Errorf("FANFARE_REGISTER %s: %w", p.cfg.Register, err)
+	return fmt.Errorf("FANFARE_REGISTER %s: %w", p.address, err)
 }
 
 // waitsForRegister shows the reason for which the start waits.
@@ -110,9 +119,9 @@ func (p *process) waitsForRegister(reason error) {
 	p.scrapes.set(waiting)
 }
 
-// OpenRegister opens the register of a pair. It makes no call.
-func OpenRegister(ctx context.Context, cfg config.Config) (pair.Register, error) {
-	location, err := objects.Parse(cfg.Register)
+// OpenRegister opens the register of a pair at an address. It makes no call.
+func OpenRegister(ctx context.Context, address string) (pair.Register, error) {
+	location, err := objects.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("FANFARE_REGISTER: %w", err)
 	}

@@ -56,7 +56,7 @@ func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
 	role, err := pair.LoadRole(two.dir)
 	require.NoError(t, err)
 	down := new(atomic.Bool)
-	register, err := daemon.OpenRegister(withAWS(t.Context(), two.register), cfg)
+	register, err := daemon.OpenRegister(withAWS(t.Context(), two.register), cfg.Register)
 	require.NoError(t, err)
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Register: register, FailoverAfter: cfg.FailoverAfter,

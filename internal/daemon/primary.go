@@ -85,11 +85,9 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	k.roots.start("standbys", func(ctx context.Context) error {
 		return newDoor(p.pairKeys(), p.cfg.Peer, p.work).accept(ctx, listener, k.session)
 	})
-	if k.Status().Mode == pair.ModePaired {
-		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: k, About: p.about()}}
-		p.operator.set(admin.NewWaitingHandler(shown, k.waits))
-		p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, k.waits))
-	}
+	shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Domain: admin.Domain{Pair: k, About: p.about()}}
+	p.operator.set(admin.NewWaitingHandler(shown, k.waits))
+	p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, k.waits))
 	if err := k.Paired(ctx); err != nil {
 		return nil, k.ends(err)
 	}
@@ -186,6 +184,8 @@ func (k *pairing) watch(ctx context.Context) error {
 	case <-k.Asked():
 		k.p.log.Info("the standby asks this machine to hand over")
 		k.leaving = true
+		return errOtherRole
+	case <-k.Moved():
 		return errOtherRole
 	}
 }

@@ -172,6 +172,8 @@ type slow struct{ takes time.Duration }
 
 func (slow) PairStatus() pair.Status { return pair.Status{Role: "primary"} }
 
+func (slow) Move(context.Context, admin.Move) error { return nil }
+
 func (s slow) Promote(ctx context.Context, _ admin.Promotion) error {
 	return backoff.Wait(ctx, s.takes)
 }

@@ -41,7 +41,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	}
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: p.role, Dir: dir.Path("."), Stream: dir.Path(spoolDir), Timing: p.pairTiming(), Dial: p.dialPeer,
-		Register: p.registry, FailoverAfter: p.cfg.FailoverAfter, Succeeded: p.succeeds(dir),
+		Configured: p.cfg.Register, Register: p.registry, FailoverAfter: p.cfg.FailoverAfter, Succeeded: p.succeeds(dir),
 		Open: func(store stream.Store, path string) (*disk.DB, error) {
 			if store == stream.Queue {
 				return queueembedded.OpenReplica(path, p.log, disk.Logged)
@@ -147,7 +147,7 @@ func (f *followed) run(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case outcome == pair.TakeOver:
+	case outcome != pair.Stopped:
 		return errOtherRole
 	case ctx.Err() != nil:
 		return nil
@@ -220,6 +220,24 @@ func (k *pairing) PairStatus() pair.Status { return shown(k.Status(), k.p.cfg.Pe
 // Promote implements admin.Pair.
 func (k *pairing) Promote(context.Context, admin.Promotion) error {
 	return errors.New("this machine is the primary already")
+}
+
+// Move implements admin.Pair.
+func (*followed) Move(context.Context, admin.Move) error {
+	return errors.New("this machine is the standby: run the command on the primary; if the primary and the register are gone for good, run fanfare promote --register-is-gone here")
+}
+
+// Move implements admin.Pair.
+func (k *pairing) Move(ctx context.Context, in admin.Move) error {
+	register, err := OpenRegister(ctx, in.To)
+	if err != nil {
+		return err
+	}
+	to := pair.MoveTo{Address: in.To, Register: register, Configured: k.p.cfg.Register, StandbyIsGone: in.StandbyIsGone}
+	if !in.RegisterIsGone {
+		to.Leaves = k.p.address
+	}
+	return k.Primary.Move(ctx, to)
 }
 
 // shown returns a status for operators.

@@ -12,6 +12,10 @@ import (
 	"fanfare/messages"
 )
 
+// Operator is the author of an operator's take-downs. The admin address knows no name that it could verify: the trail has
+// the name that the operator gave. No service takes a post down with this name.
+const Operator = "operator"
+
 // TakeDown is the deletion of a post by the service By, with a reason for the author.
 type TakeDown schema.TakeDown
 

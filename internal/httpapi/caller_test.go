@@ -153,6 +153,8 @@ func TestOnlyAServiceWithBothScopesTakesAPostDown(t *testing.T) {
 		assert.Contains(t, res.Header().Get("WWW-Authenticate"), scope)
 	}
 	problem(t, w.call(t, "ann", "PUT", path, body), 403, "forbidden")
+	res := w.with(t, token(feed.Operator, auth.ActScope, auth.DeleteScope), "PUT", path, body)
+	assert.Contains(t, problem(t, res, 403, "forbidden").Detail, "another sub", "its take-downs would look like the ones of operators")
 	require.Zero(t, logged.Len(), "nobody acted")
 	both := token("moderation", auth.ActScope, auth.DeleteScope)
 	for i, users := range [][]string{nil, {"ann"}, {"a b", ""}} {

@@ -49,6 +49,9 @@ func (p *Primary) begins(peer Hello) error {
 func (p *Primary) refused(peer Hello, why error) {
 	p.mu.Lock()
 	other := p.session != nil || p.role.Mode == ModePaired && peer.Disk != p.role.Peer
+	if !other {
+		p.asks = peer.Register
+	}
 	p.mu.Unlock()
 	if !other {
 		p.ended(why)

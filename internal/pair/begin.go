@@ -21,7 +21,10 @@ type BeginConfig struct {
 	// Role is the role of the data directory. Begin changes and saves it.
 	Role     *Role
 	Register Register
-	Timing   Timing
+	// Address is the address of Register. Former is the register that the pair leaves, as Role.Leaves names it; nil for none.
+	Address string
+	Former  Register
+	Timing  Timing
 	// FS is the file system of the stores; the operating system's file system if nil. Queue and Table are the directories of the stores.
 	FS           vfs.FS
 	Queue, Table string
@@ -177,6 +180,8 @@ func (b *beginning) create(ctx context.Context) (done bool, err error) {
 	switch {
 	case role.Role == RoleStandby: // it follows its primary, and an operator may found the register
 		return true, nil
+	case role.moving(b.Address):
+		return b.enter(ctx)
 	case role.Claimed > 0 || role.Mode == ModePaired:
 		return true, ErrRegisterGone
 	}
@@ -187,8 +192,14 @@ func (b *beginning) create(ctx context.Context) (done bool, err error) {
 	if _, err := b.Register.Swap(ctx, "", entry); err != nil {
 		return false, err
 	}
-	return false, errors.New("the register has its first entry")
+	return false, errFirst
 }
+
+// errPromised is the reason of a start that waits for the end of the register's promise (P14).
+var errPromised = errors.New("an earlier process may have a promise of the register: this start waits for its end, at most 5.25 leases")
+
+// errFirst lets Begin read the register again.
+var errFirst = errors.New("the register has its first entry")
 
 // take takes the next term for a primary that the register names. The role has the claim before the register has the term,
 // so that only an old copy of the role is behind the register.
@@ -218,6 +229,9 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 		return false, err
 	}
 	if !served {
+		if b.Waiting != nil {
+			b.Waiting(errPromised)
+		}
 		if err := backoff.Wait(ctx, b.seen+timing.outlastAlone()-b.Timing.Now()); err != nil { // P14
 			return true, err
 		}
@@ -226,6 +240,7 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 	if entry.Mode == ModePaired {
 		role.Peer = entry.Standby
 	}
+	role.Move = role.Move.arrived()
 	if err := role.Save(); err != nil {
 		return true, err
 	}

@@ -147,13 +147,15 @@ func (s *Standby) claim(ctx context.Context, acceptLoss bool) error {
 // refound writes the first entry of a register, which names this standby. Its term is above all terms that the role has seen.
 func (s *Standby) refound(ctx context.Context) error {
 	s.mu.Lock()
-	role, stopped, lacks := *s.role, s.apply == nil, s.lacks()
+	role, stopped, lacks, moves := *s.role, s.apply == nil, s.lacks(), s.moves
 	s.mu.Unlock()
 	switch {
 	case role.Role != RoleStandby || role.Mode == ModeSeeding:
 		return ErrSeeding
 	case stopped:
 		return ErrStopped
+	case moves:
+		return ErrMoves
 	case lacks:
 		return ErrNotPaired
 	}

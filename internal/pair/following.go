@@ -57,8 +57,8 @@ func (f *following) run(ctx, run context.Context) (Outcome, error) {
 	if f.standby.tail != nil {
 		f.standby.tail.drop()
 	}
-	if f.outcome == TakeOver {
-		return TakeOver, nil
+	if f.outcome != Stopped {
+		return f.outcome, nil
 	}
 	return Stopped, err
 }
@@ -283,6 +283,8 @@ func (f *following) one(ctx context.Context, m message) error {
 		return f.seeded(m)
 	case msgTakeOver:
 		return f.takeOver(ctx, m.data)
+	case msgMove:
+		return f.move(string(m.data))
 	default:
 		return unexpected(m.kind)
 	}

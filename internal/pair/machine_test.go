@@ -58,8 +58,13 @@ func (m *machine) files() vfs.FS {
 
 // beginConfig returns the configuration of a start with the register, which does not ask the other machine.
 func (m *machine) beginConfig(role *pair.Role) pair.BeginConfig {
+	address := role.RegisterFor(m.address)
+	var former pair.Register
+	if leaves := role.Leaves(address); leaves != "" {
+		former = m.registerAt(leaves)
+	}
 	return pair.BeginConfig{
-		Role: role, Register: m.register(), FS: m.files(), Queue: path(stream.Queue), Table: path(stream.Table), Timing: m.timing(), Log: m.log.Named(m.name),
+		Role: role, Address: address, Register: m.registerAt(address), Former: former, FS: m.files(), Queue: path(stream.Queue), Table: path(stream.Table), Timing: m.timing(), Log: m.log.Named(m.name),
 	}
 }
 
@@ -239,7 +244,7 @@ func (m *machine) bootStandby(role *pair.Role) {
 	m.set(&m.made, true)
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: role, FS: slowFS{m.disk, &m.slow}, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
-		Register: m.register(), FailoverAfter: m.failoverAfter, Succeeded: m.succeeded,
+		Configured: m.address, Register: m.register(), FailoverAfter: m.failoverAfter, Succeeded: m.succeeded,
 		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
 			o := options(m.disk)
 			o.ErrorIfNotExists = true

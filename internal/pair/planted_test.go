@@ -397,6 +397,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		},
 	}
 	maps.Copy(bugs, bugsOfDamage())
+	maps.Copy(bugs, bugsOfMoves())
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
 			overlay := planttest.Overlay(t, planttest.Root(t), append(also[name], bug.edit))

@@ -77,6 +77,8 @@ type Primary struct {
 	former     string // the process of the standby of the newest session that has ended, at the time leftAt
 	leftAt     time.Duration
 	apart      string // why the newest session was refused or has ended
+	asks       string // the Name of the register of the standby that was refused last
+	moved      chan struct{}
 }
 
 // waiter is a write that waits for the standby.
@@ -103,7 +105,7 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 		return nil, err
 	}
 	cfg.Timing = cfg.Timing.withClock()
-	p := &Primary{cfg: cfg, role: cfg.Role, met: cfg.Dial == nil, over: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{}), serving: make(chan struct{}, 1)}
+	p := &Primary{cfg: cfg, role: cfg.Role, met: cfg.Dial == nil, over: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{}), moved: make(chan struct{}), serving: make(chan struct{}, 1)}
 	var err error
 	if p.ends, err = stores.End(); err != nil {
 		return nil, err

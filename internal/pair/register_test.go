@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -24,13 +25,41 @@ import (
 
 // bucket is a store on condition, in memory. Each of the two machines reaches it in a way of its own.
 type bucket struct {
+	stored
+
 	mu      sync.Mutex
 	rng     *rand.Rand
+	others  map[string]*stored // the objects at addresses to which a pair moves
+	ways    [3]way             // of the two machines, and of a copy beside them
+	dies    [3]bool            // the machine dies, and its requests have no effect
+	pending atomic.Int64       // the swaps that have their effect later
+}
+
+// stored is an object.
+type stored struct {
 	content []byte
-	version int          // 0 for no object
-	ways    [3]way       // of the two machines, and of a copy beside them
-	dies    [3]bool      // the machine dies, and its requests have no effect
-	pending atomic.Int64 // the swaps that have their effect later
+	version int // 0 for no object
+}
+
+const (
+	// home is the address of the register with which the machines are configured.
+	home = "home"
+	// moveTo begins the addresses to which a pair moves.
+	moveTo = "to/"
+)
+
+// at returns the object at an address. The caller holds mu.
+func (b *bucket) at(address string) *stored {
+	if !strings.HasPrefix(address, moveTo) {
+		return &b.stored
+	}
+	if b.others == nil {
+		b.others = map[string]*stored{}
+	}
+	if b.others[address] == nil {
+		b.others[address] = &stored{}
+	}
+	return b.others[address]
 }
 
 // empty takes the object away.
@@ -54,6 +83,7 @@ type way struct {
 type reached struct {
 	*bucket
 	machine int
+	address string
 }
 
 var _ objects.Conditional = reached{}
@@ -89,10 +119,11 @@ func (r reached) Fetch(ctx context.Context, _ string, _ int64) ([]byte, objects.
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.version == 0 {
+	o := r.at(r.address)
+	if o.version == 0 {
 		return nil, "", objects.ErrNotThere
 	}
-	return r.content, r.tag(), nil
+	return o.content, o.tag(), nil
 }
 
 // now returns the version that a request would find now.
@@ -102,23 +133,24 @@ func (b *bucket) now() objects.Version {
 	return b.tag()
 }
 
-// tag returns the version of the content. The caller holds mu.
-func (b *bucket) tag() objects.Version {
-	if b.version == 0 {
+// tag returns the version of the content.
+func (o *stored) tag() objects.Version {
+	if o.version == 0 {
 		return ""
 	}
-	return objects.Version(strconv.Itoa(b.version))
+	return objects.Version(strconv.Itoa(o.version))
 }
 
-func (b *bucket) swap(old objects.Version, content []byte) (objects.Version, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.tag() != old {
+func (r reached) swap(old objects.Version, content []byte) (objects.Version, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.at(r.address)
+	if o.tag() != old {
 		return "", objects.ErrChanged
 	}
-	b.version++
-	b.content = content
-	return b.tag(), nil
+	o.version++
+	o.content = content
+	return o.tag(), nil
 }
 
 func (r reached) Swap(ctx context.Context, _ string, old objects.Version, body objects.Body) (objects.Version, error) {
@@ -193,7 +225,12 @@ func (w *world) draws() {
 
 // register returns the register as the machine reaches it.
 func (m *machine) register() pair.Register {
-	return pair.StoreRegister(reached{m.bucket, m.number()}, m.address)
+	return m.registerAt(m.loadRole().RegisterFor(m.address))
+}
+
+// registerAt returns the register at an address as the machine reaches it.
+func (m *machine) registerAt(address string) pair.Register {
+	return pair.StoreRegister(reached{m.bucket, m.number(), address}, address)
 }
 
 func (m *machine) number() int { return int(m.name[0] - 'a') }
@@ -202,9 +239,9 @@ func (m *machine) number() int { return int(m.name[0] - 'a') }
 func (w *world) entry() pair.Entry {
 	w.Helper()
 	w.bucket.mu.Lock()
-	now := &bucket{content: w.bucket.content, version: w.bucket.version}
+	now := &bucket{stored: *w.bucket.at(w.used)}
 	w.bucket.mu.Unlock()
-	entry, _, err := pair.StoreRegister(reached{now, 0}, "").Read(w.Context())
+	entry, _, err := pair.StoreRegister(reached{now, 0, ""}, "").Read(w.Context())
 	require.NoError(w, err)
 	return entry
 }

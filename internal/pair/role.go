@@ -65,6 +65,8 @@ type Role struct {
 	Lease int64 `json:"lease_ms,omitempty"`
 	// Since is the first term since which the disk has been the primary without a break, 0 if that is Term.
 	Since uint64 `json:"since_term,omitempty"`
+	// Move is the newest move of the pair to another register, nil if there was none.
+	Move *Move `json:"move,omitempty"`
 	// Print is the print of the directory when this role was stored. A copy of the directory differs.
 	Print *datadir.Print `json:"print,omitempty"`
 
@@ -200,7 +202,7 @@ func (r *Role) Demote() error {
 // an older one.
 func (r *Role) unpair(accepted uint64) error {
 	next := *r
-	next.Mode, next.Peer, next.Accepted = ModeAlone, "", accepted
+	next.Mode, next.Peer, next.Accepted, next.Move = ModeAlone, "", accepted, r.Move.arrived()
 	if r.Claimed > r.Term {
 		next.Since, next.Term = r.reign(), r.Claimed
 	}

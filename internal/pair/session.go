@@ -31,6 +31,7 @@ type session struct {
 
 	joins chan struct{} // wakes join
 	taken chan taken    // has the message of a standby that has become the primary
+	moved chan struct{} // closed when the standby has stored the register to which the pair moves
 
 	files            []seedFile // of a seed, as they were sent
 	frames           seedFile   // of a seed
@@ -165,7 +166,7 @@ func (p *Primary) begin(ctx context.Context, conn net.Conn, peer Hello) (*sessio
 		}
 		<-old.done
 	}
-	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{}), joins: make(chan struct{}, 1), taken: make(chan taken, 1)}
+	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{}), joins: make(chan struct{}, 1), taken: make(chan taken, 1), moved: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// The older session may have changed the role.
@@ -345,6 +346,12 @@ func (s *session) read() error {
 		if m.kind == msgTaken && len(m.data) == takenLen {
 			s.taken <- parseTaken(m.data)
 			return errTaken
+		}
+		if m.kind == msgMoved {
+			if err := s.hasMoved(); err != nil {
+				return err
+			}
+			continue
 		}
 		if m.kind == msgBye {
 			s.primary.left()

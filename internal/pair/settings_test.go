@@ -46,7 +46,7 @@ func TestRegistersThatDifferAreRefused(t *testing.T) {
 		pass(30 * time.Second)
 		require.Equal(w, pair.ModeAlone, a.process.primary.Status().Mode)
 		b.exit()
-		b.address = ""
+		b.address = home
 		w.end()
 	})
 }

@@ -34,6 +34,8 @@ type StandbyConfig struct {
 	// TailSize is the size in bytes at which the tail begins its next file; 64 MiB if 0.
 	TailSize int64
 	Timing   Timing
+	// Configured is the address of the register that the machine is configured with.
+	Configured string
 	// Register decides who is the primary. FailoverAfter is the time without a heartbeat after which the standby becomes the primary by itself.
 	Register      Register
 	FailoverAfter time.Duration
@@ -57,6 +59,8 @@ const (
 	Stopped Outcome = iota
 	// TakeOver means that this machine is the primary from now on, because the primary has handed over, or is away: the role of the data directory is primary, and the stores are closed.
 	TakeOver
+	// Moved means that the pair moves to the register that the role names.
+	Moved
 )
 
 // Standby is the standby's side of a pair.
@@ -70,6 +74,7 @@ type Standby struct {
 	mu        sync.Mutex
 	granted   time.Duration // the time of the last promise; P15: a start counts as a promise
 	promoting bool
+	moves     bool               // the role may name another register than the one of this process
 	running   context.CancelFunc // nil if Run does not run
 	ran       chan struct{}      // closed at the end of Run
 	connected bool
@@ -200,7 +205,7 @@ func (s *Standby) Run(ctx context.Context) (Outcome, error) {
 		switch {
 		case ctx.Err() != nil:
 			return Stopped, nil
-		case outcome == TakeOver || final(err):
+		case outcome != Stopped || final(err):
 			return outcome, err
 		}
 		if failures++; s.cfg.Timing.Now()-began > s.cfg.Timing.Lease || errors.Is(err, errAgain) {
@@ -287,6 +292,8 @@ func (s *Standby) mayPromote(acceptLoss bool) error {
 		return ErrSeeding
 	case s.apply == nil:
 		return ErrStopped
+	case s.moves:
+		return ErrMoves
 	}
 	return s.refuses(acceptLoss)
 }

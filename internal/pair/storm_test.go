@@ -46,6 +46,9 @@ func (w *world) tend() {
 				}
 				m.die(100)
 				m.boot()
+			case <-m.process.primary.Moved():
+				m.exit()
+				m.boot()
 			default:
 			}
 			continue
@@ -54,6 +57,11 @@ func (w *world) tend() {
 		case o := <-m.ran:
 			if o.error == nil && o.Outcome == pair.TakeOver {
 				w.failovers++
+				m.exit()
+				m.boot()
+				continue
+			}
+			if o.error == nil && o.Outcome == pair.Moved {
 				m.exit()
 				m.boot()
 				continue

@@ -16,7 +16,7 @@ import (
 // kind is the kind of a message.
 type kind uint8
 
-// The kinds of messages. The standby sends only msgAck, msgTaken and msgBye.
+// The kinds of messages. The standby sends only msgAck, msgTaken, msgBye and msgMoved.
 const (
 	// msgResume means that frames follow from the standby's position on.
 	msgResume kind = 1 + iota
@@ -48,6 +48,10 @@ const (
 	msgBye
 	// msgListed has a part of the list of a seed's files, before msgWhole.
 	msgListed
+	// msgMove has the address of the register to which the pair moves.
+	msgMove
+	// msgMoved means that the standby has stored this address, and begins again with that register.
+	msgMoved
 )
 
 const (

@@ -65,6 +65,7 @@ type world struct {
 	harmed                                   map[string]int // the ends of starts with a damaged disk
 
 	bucket        *bucket
+	used          string // the address of the register that the pair uses
 	failoverAfter time.Duration
 
 	spool int64        // the size of a primary's spool
@@ -147,7 +148,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		spool: 1 << 30, harmed: map[string]int{}, failoverAfter: never, bucket: &bucket{rng: rand.New(rand.NewPCG(seed, 3))},
 	}
 	for i := range w.machines {
-		w.machines[i] = &machine{world: w, name: string(rune('a' + i))}
+		w.machines[i] = &machine{world: w, name: string(rune('a' + i)), address: home}
 		w.machines[i].replace([]string{pair.RolePrimary, pair.RoleStandby}[i])
 	}
 	return w

@@ -202,6 +202,9 @@ func (a *archived) restore(objects *vfs.MemFS, at time.Time) (*restoredDir, erro
 	}
 	r := &restoredDir{dir: dir, plan: plan, disk: vfs.NewCrashableMem(), copies: map[string]int{}}
 	err = restore.Run(ctx, opened, plan, dir, restore.Options{Done: func(int64) {}, Log: zap.NewNop()})
+	if bytes, sizeErr := roomOf(a.dir); sizeErr != nil || bytes > mostKept {
+		a.fail("the restores of this seed take %d bytes of the disk of this machine: %v", bytes, sizeErr)
+	}
 	for _, name := range []string{"table", "queue"} {
 		if err == nil {
 			_, err = vfs.Clone(vfs.Default, r.disk, path.Join(dir, name), dataDir+"/"+name, vfs.CloneSync)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -166,11 +167,33 @@ func TestMain(m *testing.M) {
 	if *seeds == 0 {
 		*seeds = uint64(stormtest.Runs(50))
 	}
+	dir, err := temporary()
+	if err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if summary != "" {
 		fmt.Println(summary)
 	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Println(err)
+	}
 	os.Exit(code)
+}
+
+// temporary gives all files of this process one directory, which a signal that ends the process removes, too.
+func temporary() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "fanfare-sim"); err != nil {
+		return "", err
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() { // ends with the process
+		<-ended
+		_ = os.RemoveAll(dir) // the process ends, and nobody reads an error
+		os.Exit(1)
+	}()
+	return dir, os.Setenv("TMPDIR", dir)
 }
 
 // ranTraces has the trace of each seed that TestSeeds ran with all operations and faults.

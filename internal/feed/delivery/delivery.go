@@ -64,7 +64,7 @@ type Progress struct {
 // TakenDown is the deletion of a post by a service or an operator, and its JSON.
 type TakenDown struct {
 	Reason string    `json:"reason" doc:"The reason of the take-down."`
-	By     string    `json:"by" doc:"The service: the sub of its token; or operator."`
+	By     string    `json:"by" doc:"The service: the sub of its token, which is never operator; or operator."`
 	At     time.Time `json:"at"`
 }
 

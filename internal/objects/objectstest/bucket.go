@@ -10,11 +10,15 @@ import (
 	"testing"
 )
 
-// Bucket is a bucket of S3 with one object, which is written on condition.
+// Bucket is a bucket of S3 whose objects are written on condition.
 type Bucket struct {
 	url     string
 	mu      sync.Mutex
 	away    bool
+	objects map[string]object // by their paths
+}
+
+type object struct {
 	content []byte
 	etag    string // empty without an object
 }
@@ -22,7 +26,7 @@ type Bucket struct {
 // NewBucket returns a bucket, which a server of the test serves.
 func NewBucket(t *testing.T) *Bucket {
 	t.Helper()
-	b := &Bucket{}
+	b := &Bucket{objects: map[string]object{}}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	b.url = server.URL
@@ -46,25 +50,33 @@ func (b *Bucket) SetAway(away bool) {
 	b.away = away
 }
 
+// Empty takes all objects away.
+func (b *Bucket) Empty() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.objects)
+}
+
 // ServeHTTP implements http.Handler.
 func (b *Bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	match, none, o := r.Header.Get("If-Match"), r.Header.Get("If-None-Match"), b.objects[r.URL.Path]
 	switch {
 	case b.away:
 		panic(http.ErrAbortHandler)
-	case r.Method == http.MethodGet && b.etag != "":
-		w.Header().Set("ETag", b.etag)
-		_, _ = w.Write(b.content) // a client that is gone
-	case r.Method == http.MethodPut && (match == b.etag && match != "" || none == "*" && b.etag == ""):
+	case r.Method == http.MethodGet && o.etag != "":
+		w.Header().Set("ETag", o.etag)
+		_, _ = w.Write(o.content) // a client that is gone
+	case r.Method == http.MethodPut && (match == o.etag && match != "" || none == "*" && o.etag == ""):
 		content, err := io.ReadAll(r.Body)
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
-		b.content, b.etag = content, fmt.Sprintf(`"%x"`, sha256.Sum256(content))
-		w.Header().Set("ETag", b.etag)
-	case r.Method == http.MethodPut && (match == "" || b.etag != ""):
+		o = object{content, fmt.Sprintf(`"%x"`, sha256.Sum256(content))}
+		b.objects[r.URL.Path] = o
+		w.Header().Set("ETag", o.etag)
+	case r.Method == http.MethodPut && (match == "" || o.etag != ""):
 		w.WriteHeader(http.StatusPreconditionFailed)
 	default:
 		w.WriteHeader(http.StatusNotFound)
