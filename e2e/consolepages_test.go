@@ -40,7 +40,7 @@ func TestEveryPageOfTheConsoleIsOpenToAll(t *testing.T) {
 	me := u.as(t, "ann")
 	require.NoError(t, grace.Follow(t.Context(), "ann"))
 	require.NoError(t, me.Follow(t.Context(), "grace"))
-	post, err := me.CreatePost(t.Context(), client.PostInput{Text: dressed + strings.Repeat("ж", 4750), ImageURL: "https://other.example/a.png"})
+	post, err := me.CreatePost(t.Context(), client.PostInput{Text: dressed + strings.Repeat("ж", 4750), Images: []client.Image{{URL: "https://other.example/a.png"}}})
 	require.NoError(t, err)
 	_, err = grace.AddComment(t.Context(), post.ID, client.CommentInput{Text: "مرحبا بالعالم " + dressed})
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestEveryPageOfTheConsoleIsOpenToAll(t *testing.T) {
 func TestAHostileTextIsOnlyText(t *testing.T) {
 	t.Parallel()
 	p, u, ann, grace := newTown(t)
-	post, err := u.as(t, "ann").CreatePost(t.Context(), client.PostInput{Text: dressed, ImageURL: "https://other.example/a.png"})
+	post, err := u.as(t, "ann").CreatePost(t.Context(), client.PostInput{Text: dressed, Images: []client.Image{{URL: "https://other.example/a.png"}}})
 	require.NoError(t, err)
 	_, err = grace.AddComment(t.Context(), post.ID, client.CommentInput{Text: dressed})
 	require.NoError(t, err)

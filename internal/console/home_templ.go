@@ -28,14 +28,14 @@ func home(cfg Config) templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<template id=\"t-home\"><div class=\"columns\"><div><h1 class=\"hidden\">Home</h1><form id=\"write\" class=\"card write\" hx-post=\"/v1/posts\" hx-target=\"#deliveries\" hx-swap=\"by-id\" data-view=\"posted\" data-done=\"posted\" data-mentions><label class=\"hidden\" for=\"text\">Write a post</label> <textarea id=\"text\" name=\"text\" maxlength=\"5000\" rows=\"2\" dir=\"auto\" placeholder=\"Write a post…\"></textarea><div class=\"row\"><details class=\"soft\"><summary>Image</summary><label>Address of an image <input name=\"image_url\" type=\"url\" maxlength=\"2048\" placeholder=\"https://…\"></label></details><span class=\"soft hint\"><kbd>Ctrl</kbd> <kbd>Enter</kbd> sends it, <b>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<template id=\"t-home\"><div class=\"columns\"><div><h1 class=\"hidden\">Home</h1><form id=\"write\" class=\"card write\" hx-post=\"/v1/posts\" hx-target=\"#deliveries\" hx-swap=\"by-id\" data-view=\"posted\" data-done=\"posted\" data-mentions><label class=\"hidden\" for=\"text\">Write a post</label> <textarea id=\"text\" name=\"text\" maxlength=\"5000\" rows=\"2\" dir=\"auto\" placeholder=\"Write a post…\"></textarea><div class=\"row\"><details class=\"soft\"><summary>Image</summary><label>Address of an image <input name=\"images\" type=\"url\" maxlength=\"2048\" placeholder=\"https://…\"></label></details><span class=\"soft hint\"><kbd>Ctrl</kbd> <kbd>Enter</kbd> sends it, <b>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var2 string
 		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs("@id")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/home.templ`, Line: 13, Col: 269}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/home.templ`, Line: 13, Col: 266}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 		if templ_7745c5c3_Err != nil {

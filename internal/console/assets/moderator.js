@@ -16,7 +16,7 @@ async function ask(path, body) {
 }
 
 const entry = item => draw("post", {
-  ...item, face: face(item.post.author_id, item.author?.name, item.author?.image_url), text: rich(item.post.text), image: image(item.post.image_url),
+  ...item, face: face(item.post.author_id, item.author?.name, item.author?.image_url), text: rich(item.post.text), image: image(item.post.images?.[0]?.url),
   likes: some(item.like_count, "like"), comments: some(item.comment_count ?? 0, "comment"), edited: item.post.edited_at && { at: item.post.edited_at },
   data: item.post.data && JSON.stringify(item.post.data, null, 2),
 });

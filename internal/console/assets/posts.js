@@ -27,7 +27,7 @@ function parts(item, whole) {
   const { post } = item, counts = item.reactions ?? {};
   return {
     ...item, post, face: face(post.author_id, item.author?.name, item.author?.image_url),
-    text: text(post, whole), image: image(post.image_url), long: !whole && cut(post.text, LONG) !== post.text,
+    text: text(post, whole), image: image(post.images?.[0]?.url), long: !whole && cut(post.text, LONG) !== post.text,
     edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
     ends: post.expires_at && "ends " + exact(post.expires_at), data: post.data && JSON.stringify(post.data, null, 2),
     likes: number(item.like_count ?? counts.like ?? 0), comments: item.comment_count > 0 ? number(item.comment_count) : "",
@@ -42,7 +42,7 @@ export function post(item) {
   const name = item.author.name || item.post.author_id, mine = item.post.author_id === me.id;
   document.title = `Post by ${name} · Fanfare`;
   document.getElementById("main").toggleAttribute("data-mine", mine);
-  return entry(item, !/\/(likes|reactions)$/.test(location.pathname)) + (mine ? markup("own", item.post) : "");
+  return entry(item, !/\/(likes|reactions)$/.test(location.pathname)) + (mine ? markup("own", { ...item.post, image: item.post.images?.[0]?.url }) : "");
 }
 
 export const posted = post => markup("posted", post);

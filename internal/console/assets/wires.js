@@ -9,6 +9,7 @@ export const tell = name => htmx.trigger(document.body, name);
 // values returns the fields of a request's body. A form with data-mentions names the users in its text.
 function values({ request, sourceElement, vals }) {
   const fields = { ...Object.fromEntries(request.body), ...vals };
+  if ("images" in fields) fields.images = fields.images ? [{ url: fields.images }] : [];
   if (sourceElement.dataset.mentions !== undefined) fields.mentions = mentioned(fields.text);
   return fields;
 }
