@@ -3,7 +3,7 @@
 //
 // The pages have no rights of their own. The pages of a feed call the public API with their
 // user's token, and the other pages call the operations of their own address. So package
-// console must never read a feed, a queue or a request's token, name another host, or allow a
+// console must never read a feed, a queue or a request's token, name another host than its configuration does, or allow a
 // script or a style outside of its files (Content-Security-Policy). A user's text becomes a
 // text node (draw.js), never markup. All pages of a feed are one document, whose scripts read the
 // page and its ids in the address.

@@ -78,20 +78,7 @@ func pictures() templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div role=\"group\" aria-label=\"Picture\" data-each=\"pictures\" data-picture><label>Address of a picture <input name=\"url\" type=\"url\" maxlength=\"2048\" placeholder=\"https://…\" data-attr=\"value={url}\"></label> <label>What it shows <span class=\"soft\">")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var5 string
-		templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs("for people who do not see it")
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/items.templ`, Line: 44, Col: 74}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</span> <input name=\"alt\" maxlength=\"1500\" dir=\"auto\" data-attr=\"value={alt}\"></label> <input type=\"hidden\" name=\"width\" data-attr=\"value={width}\"><input type=\"hidden\" name=\"height\" data-attr=\"value={height}\"></div><button type=\"button\" class=\"quiet\" data-click=\"another\">Another picture</button>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div role=\"group\" aria-label=\"Picture\" data-each=\"pictures\" data-picture><label>Address of a picture <input name=\"url\" type=\"url\" maxlength=\"2048\" placeholder=\"https://…\" data-attr=\"value={url}\"></label> <label>What it shows, for people who do not see it <input name=\"alt\" maxlength=\"1500\" dir=\"auto\" data-attr=\"value={alt}\"></label> <input type=\"hidden\" name=\"width\" data-attr=\"value={width}\"><input type=\"hidden\" name=\"height\" data-attr=\"value={height}\"></div><button type=\"button\" class=\"quiet\" data-click=\"another\">Another picture</button>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

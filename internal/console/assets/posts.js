@@ -1,7 +1,7 @@
 // posts.js makes the elements of posts, comments, reactions and deliveries.
 import { draw, markup, toast } from "./draw.js";
 import { exact, number, some } from "./words.js";
-import { cut, face, pictures, rich } from "./text.js";
+import { about, cut, face, pictures, rich } from "./text.js";
 import { call, me } from "./session.js";
 
 // LONG is the number of characters after which a list cuts a post, and MANY the number of pictures.
@@ -45,7 +45,7 @@ export function post(item) {
   return entry(item, !/\/(likes|reactions)$/.test(location.pathname)) + (mine ? markup("own", { ...item.post, pictures: [...item.post.images ?? [], {}].slice(0, 10) }) : "");
 }
 
-export const posted = post => markup("posted", post);
+export const posted = post => markup("posted", { ...post, text: about(post, 140) });
 
 export function comment(c) {
   return markup("comment", {
@@ -55,7 +55,7 @@ export function comment(c) {
 }
 
 // said returns a comment of the page's user, with its post.
-export const said = c => comment({ ...c, of: "on: " + (c.post ? cut(c.post.post.text.replace(/\s+/g, " "), 60) || "a post without a text" : "a post") });
+export const said = c => comment({ ...c, of: "on: " + (c.post ? about(c.post.post, 60) : "a post") });
 
 // delivery returns the progress of a post on the way to its homes.
 export function delivery(d, from) {

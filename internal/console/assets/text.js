@@ -65,6 +65,9 @@ export function cut(text, most) {
   return characters.length > most ? characters.slice(0, most).join("") + "…" : text;
 }
 
+// about returns a post in one line: its text, or the description of a picture.
+export const about = (post, most) => cut((post.text || post.images?.find(i => i.alt)?.alt || "a post without a text").replace(/\s+/g, " "), most);
+
 // DEMO is the path of the demo's pictures, which are at every address of Fanfare. So these pictures are shown by whatever name
 // a reader opens the page.
 const DEMO = "/console/pictures/";
@@ -111,10 +114,11 @@ function shown({ url: text, alt, width, height }) {
   return a;
 }
 
-// pictures returns the links to the pictures of a post, at most some of them, as values of a template.
+// pictures returns the links to the pictures of a post, at most some of them, as values of a template. The pictures that the page
+// may load come first.
 export function pictures(images = [], most = Infinity) {
-  const links = images.slice(0, most).map(shown);
-  return { pictures: links.length > 0 && links, grid: links.filter(a => a.firstElementChild).length > 1 ? "grid" : "", more: images.length > most };
+  const links = images.slice(0, most).map(shown), loaded = links.filter(a => a.firstElementChild), n = loaded.length;
+  return { pictures: links.length > 0 && [...loaded, ...links.filter(a => !a.firstElementChild)], grid: n < 2 ? "" : n % 2 ? "grid odd" : "grid", more: images.length > most };
 }
 
 // image returns a link to the image of a profile, if the page may not load it as the avatar.
