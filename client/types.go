@@ -71,7 +71,7 @@ type Relationship struct {
 // JSON object. Mentions are ids of users.
 type PostInput struct {
 	Text     string          `json:"text,omitempty"`
-	ImageURL string          `json:"image_url,omitempty"`
+	Images   []Image         `json:"images,omitempty"`
 	Kind     string          `json:"kind,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
 	Mentions []string        `json:"mentions,omitempty"`
@@ -82,12 +82,21 @@ type PostInput struct {
 	IdempotencyKey string `json:"-"`
 }
 
-// PostEdit changes the fields that are not nil. An empty text or URL removes the field, and NoData removes
+// Image is an image of a post. Only URL is required. Alt describes the image for people who cannot see it.
+// Width and Height come together, and are 0 if the size is unknown.
+type Image struct {
+	URL    string `json:"url" doc:"An http or https URL. Fanfare never fetches it." example:"https://img.example/a.png"`
+	Alt    string `json:"alt,omitempty" doc:"A description for people who cannot see the image."`
+	Width  int    `json:"width,omitempty" doc:"In pixels. Width and height come together."`
+	Height int    `json:"height,omitempty"`
+}
+
+// PostEdit changes the fields that are not nil. An empty text or list removes the field, and NoData removes
 // the data. A text, an image or data must remain.
 type PostEdit struct {
-	Text     *string         `json:"text,omitempty"`
-	ImageURL *string         `json:"image_url,omitempty"`
-	Data     json.RawMessage `json:"data,omitempty"`
+	Text   *string         `json:"text,omitempty"`
+	Images []Image         `json:"images,omitzero"`
+	Data   json.RawMessage `json:"data,omitempty"`
 }
 
 // Post is a post. EditedAt is the zero time if the post was never edited, and ExpiresAt is the zero time
@@ -96,7 +105,7 @@ type Post struct {
 	ID        string          `json:"id" doc:"A ULID: ids order an author's posts by time."`
 	AuthorID  string          `json:"author_id"`
 	Text      string          `json:"text"`
-	ImageURL  string          `json:"image_url"`
+	Images    []Image         `json:"images,omitempty" nullable:"false"`
 	CreatedAt time.Time       `json:"created_at"`
 	EditedAt  time.Time       `json:"edited_at,omitzero" doc:"Absent if the post was never edited."`
 	Kind      string          `json:"kind,omitempty" doc:"The kind that the author gave, such as album."`

@@ -42,11 +42,11 @@ func TestAHostileTextIsOnlyText(t *testing.T) {
 	require.NoError(t, err)
 	_, err = grace.AddComment(t.Context(), post.ID, client.CommentInput{Text: dressed})
 	require.NoError(t, err)
-	links := `[...document.querySelectorAll(".text a, .picture a")].map(a => [a.getAttribute("href"), a.target, a.rel, a.dir].join(" ")).join("\n")`
-	outside := " _blank noopener noreferrer nofollow ltr"
+	links := `[...document.querySelectorAll(".text a, .pictures a")].map(a => [a.getAttribute("href"), a.target, a.rel, a.dir].join(" ")).join("\n")`
+	const outside, picture = " _blank noopener noreferrer nofollow ltr", "https://other.example/a.png _blank noopener noreferrer nofollow auto"
 	for path, want := range map[string]string{
-		"/posts/" + post.ID:     "https://good.example/" + outside + "\nhttps://other.example/a.png" + outside + "\nhttps://good.example/" + outside,
-		"/users/ann":            "https://good.example/" + outside + "\nhttps://other.example/a.png" + outside,
+		"/posts/" + post.ID:     "https://good.example/" + outside + "\n" + picture + "\nhttps://good.example/" + outside,
+		"/users/ann":            "https://good.example/" + outside + "\n" + picture,
 		"/users/grace/comments": "https://good.example/" + outside,
 	} {
 		ann.here(path, `document.querySelector("#list > li .text")`)

@@ -142,7 +142,7 @@ func (w *world) pages() []openPage {
 		{"likers", at + "/likes", item, nil},
 		{"notifications", site + "/notifications", item, nil},
 		{"bookmarks", site + "/bookmarks", item, nil},
-		{"mutes", site + "/mutes", loaded, nil},
+		{"mutes", site + "/mutes", item, nil},
 		{"menu", site + "/blocks", loaded, open(".menu summary")},
 		{"blocks", site + "/blocks", loaded, nil},
 		{"profile", site + "/profile", `document.querySelector("[name=bio]")`, nil},

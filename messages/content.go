@@ -5,25 +5,21 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"fanfare/internal/id"
 	"fanfare/internal/strictjson"
 )
 
-// The limits of a post, in Unicode code points.
-const (
-	MaxText     = 5000
-	MaxImageURL = 2048
-)
+// MaxText is the limit of a text, in Unicode code points.
+const MaxText = 5000
 
 // Content is the part of a post that its author writes. The event, the item, the domain's types and the
 // record of an import embed Content, so they have each of its fields.
 type Content struct {
-	Text     string `json:"text,omitempty"`
-	ImageURL string `json:"image_url,omitempty"`
+	Text string `json:"text,omitempty"`
 	// The fields below are optional: Check bounds them.
+	Images   []Image  `json:"images,omitempty" jsonschema:"maxItems=10"`
 	Kind     string   `json:"kind,omitempty" jsonschema:"pattern=^[a-z][a-z0-9_.-]{0\\,31}$"`
 	Data     Data     `json:"data,omitempty" jsonschema:"type=object"`
 	Mentions []string `json:"mentions,omitempty" jsonschema:"maxItems=50,uniqueItems=true" id:"user"`
@@ -48,7 +44,7 @@ func (d *Data) UnmarshalJSON(text []byte) error {
 
 // CheckShown reports the fault of a post that shows nothing.
 func (c *Content) CheckShown(refuse func(field, detail string)) {
-	if c.Text == "" && c.ImageURL == "" && c.Data == "" {
+	if c.Text == "" && len(c.Images) == 0 && c.Data == "" {
 		refuse("text", "is empty, and there is no image and no data: give at least one")
 	}
 }
@@ -58,6 +54,7 @@ func (c *Content) Check(refuse func(field, detail string)) Data {
 	if c.Kind != "" && !ValidKind(c.Kind) {
 		refuse("kind", fmt.Sprintf(`is not a lower-case letter and up to %d lower-case letters, digits, or characters of "_.-"`, MaxKind-1))
 	}
+	CheckImages(c.Images, refuse)
 	CheckMentions(c.Mentions, refuse)
 	return CheckData(c.Data, MaxPostData, refuse)
 }
@@ -80,7 +77,7 @@ func CheckData(data Data, most int, refuse func(field, detail string)) Data {
 	}
 	compact, place, fault := CompactData([]byte(data), most)
 	if fault != "" {
-		refuse(strings.TrimSuffix("data."+place, "."), fault)
+		refuse(strictjson.In("data", place), fault)
 	}
 	return Data(compact)
 }

@@ -42,7 +42,7 @@ func events() map[string]messages.Event {
 	stored := like
 	stored.Stored = true
 	return map[string]messages.Event{
-		"post_created": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Content: messages.Content{Text: "Hello <world> & all", ImageURL: "https://example.com/a.png?x=1&y=2"}, LikeShards: 16},
+		"post_created": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Content: messages.Content{Text: "Hello <world> & all", Images: []messages.Image{{URL: "https://example.com/a.png?x=1&y=2", Alt: "A <b>", Width: new(3), Height: new(2)}}}, LikeShards: 16},
 		"post_created_minimal": &messages.PostCreated{
 			Header: messages.Header{EventID: eventID, Time: time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)},
 			PostID: postID, AuthorID: "ann", Content: messages.Content{Text: "no more than a producer must say"},

@@ -19,7 +19,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"fanfare/internal/display"
 	"fanfare/internal/id"
 	"fanfare/messages"
 )
@@ -49,7 +48,7 @@ type Producer struct {
 func New() *Producer { return &Producer{id.NewGenerator(time.Now), time.Now} }
 
 // Post returns the event of a new post. The event's PostID is the id of the post and contains the time of
-// the post. Keep the event, and send the same event again if a send fails. The caller may set ImageURL,
+// the post. Keep the event, and send the same event again if a send fails. The caller may set Images,
 // Kind, Data, Mentions and ExpiresAt. Post refuses an invalid author or text, and the error names
 // each fault.
 func (p *Producer) Post(author, text string) (*messages.PostCreated, error) {
@@ -151,9 +150,6 @@ func checkPost(e *messages.PostCreated) error {
 	})
 	if n := utf8.RuneCountInString(e.Text); n > messages.MaxText || !utf8.ValidString(e.Text) {
 		errs = append(errs, fmt.Errorf("encode PostCreated: text has %d characters: it must be UTF-8 of at most %d", n, messages.MaxText))
-	}
-	if fault := display.ImageURLFault(e.ImageURL, messages.MaxImageURL); fault != "" {
-		errs = append(errs, fmt.Errorf("encode PostCreated: image_url %s", fault))
 	}
 	return errors.Join(errs...)
 }

@@ -49,15 +49,24 @@ func TestEventsHaveTheirQueueAndGroupAndDecode(t *testing.T) {
 func TestEventsThatNoConsumerAcceptsAreRefused(t *testing.T) {
 	p := producer.New()
 	for name, change := range map[string]func(*messages.PostCreated) messages.Event{
-		"no author":          func(e *messages.PostCreated) messages.Event { e.AuthorID = ""; return e },
-		"no text":            func(e *messages.PostCreated) messages.Event { e.Content = messages.Content{}; return e },
-		"long text":          func(e *messages.PostCreated) messages.Event { e.Text = strings.Repeat("é", 5001); return e },
-		"text not UTF-8":     func(e *messages.PostCreated) messages.Event { e.Text = "\xff"; return e },
-		"image":              func(e *messages.PostCreated) messages.Event { e.ImageURL = "javascript:alert(1)"; return e },
-		"image with a user":  func(e *messages.PostCreated) messages.Event { e.ImageURL = "https://a:b@example.com/"; return e },
-		"image with a space": func(e *messages.PostCreated) messages.Event { e.ImageURL = "https://example.com/a b"; return e },
+		"no author":      func(e *messages.PostCreated) messages.Event { e.AuthorID = ""; return e },
+		"no text":        func(e *messages.PostCreated) messages.Event { e.Content = messages.Content{}; return e },
+		"long text":      func(e *messages.PostCreated) messages.Event { e.Text = strings.Repeat("é", 5001); return e },
+		"text not UTF-8": func(e *messages.PostCreated) messages.Event { e.Text = "\xff"; return e },
+		"image": func(e *messages.PostCreated) messages.Event {
+			e.Images = []messages.Image{{URL: "javascript:alert(1)"}}
+			return e
+		},
+		"image with a user": func(e *messages.PostCreated) messages.Event {
+			e.Images = []messages.Image{{URL: "https://a:b@example.com/"}}
+			return e
+		},
+		"image with a space": func(e *messages.PostCreated) messages.Event {
+			e.Images = []messages.Image{{URL: "https://example.com/a b"}}
+			return e
+		},
 		"image that turns text": func(e *messages.PostCreated) messages.Event {
-			e.ImageURL = "https://example.com/\u202egnp.exe"
+			e.Images = []messages.Image{{URL: "https://example.com/\u202egnp.exe"}}
 			return e
 		},
 		"kind":          func(e *messages.PostCreated) messages.Event { e.Kind = "Album"; return e },
@@ -76,7 +85,7 @@ func TestEventsThatNoConsumerAcceptsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			good, err := p.Post("ann", strings.Repeat("é", 5000))
 			require.NoError(t, err)
-			good.ImageURL = "https://example.com/a.png"
+			good.Images = []messages.Image{{URL: "https://example.com/a.png"}}
 			_, err = producer.Encode(good)
 			require.NoError(t, err)
 			_, err = producer.Encode(change(good))

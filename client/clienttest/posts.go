@@ -18,8 +18,8 @@ type keyed struct {
 }
 
 // showsNothing reports whether a post would have neither a text nor an image nor data, which the service refuses.
-func showsNothing(text, image string, data json.RawMessage) bool {
-	return text == "" && image == "" && data == nil
+func showsNothing(text string, images []client.Image, data json.RawMessage) bool {
+	return text == "" && len(images) == 0 && data == nil
 }
 
 func (s *Server) createPost(user string, r *http.Request) (int, any) {
@@ -28,7 +28,7 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
 	in.IdempotencyKey, in.Data = r.Header.Get("Idempotency-Key"), changed(nil, in.Data)
-	if showsNothing(in.Text, in.ImageURL, in.Data) {
+	if showsNothing(in.Text, in.Images, in.Data) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
 	key := [2]string{user, in.IdempotencyKey}
@@ -45,7 +45,7 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	if err != nil {
 		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand never fails
 	}
-	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC(), Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, ExpiresAt: in.ExpiresAt.UTC().Truncate(time.Second)}
+	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, Images: in.Images, CreatedAt: time.Now().UTC(), Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, ExpiresAt: in.ExpiresAt.UTC().Truncate(time.Second)}
 	s.feed.Posts[post.ID] = post
 	s.keys[key] = keyed{in, post}
 	s.deliver(post)
@@ -80,11 +80,11 @@ func (s *Server) editPost(user string, r *http.Request) (int, any) {
 	if in.Text != nil {
 		post.Text = *in.Text
 	}
-	if in.ImageURL != nil {
-		post.ImageURL = *in.ImageURL
+	if in.Images != nil {
+		post.Images = in.Images
 	}
 	post.Data = changed(post.Data, in.Data)
-	if showsNothing(post.Text, post.ImageURL, post.Data) {
+	if showsNothing(post.Text, post.Images, post.Data) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
 	post.EditedAt = time.Now().UTC()

@@ -89,7 +89,7 @@ func TestTheLimitsCountWhatEachKindOfCallCauses(t *testing.T) {
 	long := strings.Repeat("\U0001F3BA", 5000)
 	data := func(bytes int) string { return `{"a":"` + strings.Repeat("x", bytes-len(`{"a":""}`)) + `"}` }
 	image := "https://" + strings.Repeat("i", 2040)
-	fat, err := e.CreatePost(t.Context(), "fat", feed.PostInput{Content: feed.Content{Text: long, ImageURL: image, Data: feed.Data(data(messages.MaxPostData)), Mentions: friends}})
+	fat, err := e.CreatePost(t.Context(), "fat", feed.PostInput{Content: feed.Content{Text: long, Images: mostImages(), Data: feed.Data(data(messages.MaxPostData)), Mentions: friends}})
 	require.NoError(t, err)
 	thin := e.world.post("fat", "x")
 	e.rest()
@@ -127,12 +127,13 @@ func TestTheLimitsCountWhatEachKindOfCallCauses(t *testing.T) {
 		{"a post of a character", nil, post(feed.PostInput{Content: feed.Content{Text: "x"}}), true},
 		{"a post with a key", nil, post(feed.PostInput{Content: feed.Content{Text: "x"}, IdempotencyKey: "key"}), true},
 		{"a post of 20 KB", nil, post(feed.PostInput{Content: feed.Content{Text: long}}), true},
-		{"a post with an image", nil, post(feed.PostInput{Content: feed.Content{Text: "x", ImageURL: image}}), true},
+		{"a post with an image", nil, post(feed.PostInput{Content: feed.Content{Text: "x", Images: []feed.Image{{URL: image}}}}), true},
+		{"a post with ten images", nil, post(feed.PostInput{Content: feed.Content{Images: mostImages()}}), true},
 		{"a post with data", nil, post(feed.PostInput{Content: feed.Content{Text: "x", Data: feed.Data(data(messages.MaxPostData))}}), true},
 		{"a post with a mention", nil, post(feed.PostInput{Content: feed.Content{Text: "x", Mentions: friends[:1]}}), true},
 		{"a post with mentions", nil, post(feed.PostInput{Content: feed.Content{Text: "x", Mentions: friends}}), true},
 		{"a post with mentions of nobody", nil, post(feed.PostInput{Content: feed.Content{Text: "x", Mentions: strangers}}), true},
-		{"the largest post", nil, post(feed.PostInput{Content: feed.Content{Text: long, ImageURL: image, Data: feed.Data(data(messages.MaxPostData)), Mentions: friends}}), true},
+		{"the largest post", nil, post(feed.PostInput{Content: feed.Content{Text: long, Images: mostImages(), Data: feed.Data(data(messages.MaxPostData)), Mentions: friends}}), true},
 		{"a post with an end", nil, post(feed.PostInput{Content: feed.Content{Text: "x", ExpiresAt: e.clock.now().Add(time.Hour)}}), true},
 		{"a post to followers", func(user string) {
 			for _, f := range friends[:20] {
@@ -168,7 +169,7 @@ func TestTheLimitsCountWhatEachKindOfCallCauses(t *testing.T) {
 			return err
 		}, false},
 		{"the deletion of a post", ownPost(feed.PostInput{Content: feed.Content{Text: "x"}}), func(ctx context.Context, user string) error { return e.DeletePost(ctx, user, own[user]) }, false},
-		{"the deletion of the largest post", ownPost(feed.PostInput{Content: feed.Content{Text: long, ImageURL: image, Data: feed.Data(data(messages.MaxPostData)), Mentions: friends}}), func(ctx context.Context, user string) error { return e.DeletePost(ctx, user, own[user]) }, false},
+		{"the deletion of the largest post", ownPost(feed.PostInput{Content: feed.Content{Text: long, Images: mostImages(), Data: feed.Data(data(messages.MaxPostData)), Mentions: friends}}), func(ctx context.Context, user string) error { return e.DeletePost(ctx, user, own[user]) }, false},
 		{"the deletion of a post with comments", func(user string) {
 			ownPost(feed.PostInput{Content: feed.Content{Text: "x"}})(user)
 			for range 5 {

@@ -1,6 +1,9 @@
 package feed
 
-import "fanfare/internal/schema"
+import (
+	"fanfare/internal/schema"
+	"fanfare/messages"
+)
 
 // This file is the one list of the capacity units that calls cost. The rate limit counts the units that a call really
 // used, and cost.later. The hour of a user counts both parts, so its part of the call itself is in the list, too.
@@ -14,6 +17,8 @@ const (
 	unitsOfPost, unitsOfDelivery = 11, 6
 	// Each KB of a post counts in its transaction, and each 4 KB when a worker reads the post.
 	unitsOfPostKB = 2
+	// bytesOfPost is the size of the longest key, byline and numbers of a post.
+	bytesOfPost = 600
 	// unitsOfKey is for the record of an Idempotency-Key.
 	unitsOfKey = 1
 	// A follow also counts unitsOfCopy for each post that its backfill copies: for the entry, and for the
@@ -21,8 +26,8 @@ const (
 	unitsOfFollow, unitsOfBackfill, unitsOfCopy = 18, 3, 3
 	unitsOfUnfollow                             = 15
 	// A comment always counts the units of the largest comment without data. A text of 5,000 characters is in
-	// the table and in the index. The comment also rewrites its post, which may be as long and have data.
-	unitsOfComment = 120
+	// the table and in the index. The comment also rewrites its post, which may be as long and have data and images.
+	unitsOfComment = 148
 	// Each KB of data and mentions counts in a transaction and in the index.
 	unitsOfCommentKB = 3
 	unitsOfRename    = 6
@@ -50,7 +55,7 @@ func sizeOf(data string, mentions []string) int {
 
 // costOfPost returns the cost of a post that is pushed to followers. keyed means that the call has an Idempotency-Key.
 func (s *Service) costOfPost(p schema.Post, followers int64, keyed bool) cost {
-	size := kb(len(p.Text) + len(p.ImageURL) + sizeOf(string(p.Data), p.Mentions))
+	size := kb(bytesOfPost + len(p.Text) + len(messages.ImagesText(p.Images)) + sizeOf(string(p.Data), p.Mentions))
 	c := cost{
 		own: unitsOfPost + unitsOfPostKB*(size-min(size, 1)),
 		// Each page of 1,000 followers is read, and is a chunk with a record.

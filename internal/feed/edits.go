@@ -8,6 +8,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // editedField is an attribute with its new value, nil for no change.
@@ -17,7 +18,11 @@ type editedField struct {
 }
 
 func (e *PostEdit) fields() []editedField {
-	return []editedField{{schema.AttrText, e.Text}, {schema.AttrImageURL, e.ImageURL}, {schema.AttrData, e.Data}}
+	var images *string
+	if e.Images != nil {
+		images = new(messages.ImagesText(*e.Images))
+	}
+	return []editedField{{schema.AttrText, e.Text}, {schema.AttrImages, images}, {schema.AttrData, e.Data}}
 }
 
 // EditPost changes a post by user. EditPost writes one item, because all other items refer to that

@@ -38,12 +38,12 @@ func TestAnEditLeavesSomethingToShow(t *testing.T) {
 	}{
 		"the text of a text":              {feed.Content{Text: "x"}, feed.PostEdit{Text: &none}, true},
 		"the text beside data":            {feed.Content{Text: "x", Data: "{}"}, feed.PostEdit{Text: &none}, false},
-		"the text beside an image":        {feed.Content{Text: "x", ImageURL: image}, feed.PostEdit{Text: &none}, false},
-		"text and image beside data":      {feed.Content{Text: "x", ImageURL: image, Data: "{}"}, feed.PostEdit{Text: &none, ImageURL: &none}, false},
-		"text and image":                  {feed.Content{Text: "x", ImageURL: image}, feed.PostEdit{Text: &none, ImageURL: &none}, true},
-		"everything":                      {feed.Content{Text: "x", ImageURL: image, Data: "{}"}, feed.PostEdit{Text: &none, ImageURL: &none, Data: &none}, true},
+		"the text beside an image":        {feed.Content{Text: "x", Images: []feed.Image{{URL: image}}}, feed.PostEdit{Text: &none}, false},
+		"text and image beside data":      {feed.Content{Text: "x", Images: []feed.Image{{URL: image}}, Data: "{}"}, feed.PostEdit{Text: &none, Images: &[]feed.Image{}}, false},
+		"text and image":                  {feed.Content{Text: "x", Images: []feed.Image{{URL: image}}}, feed.PostEdit{Text: &none, Images: &[]feed.Image{}}, true},
+		"everything":                      {feed.Content{Text: "x", Images: []feed.Image{{URL: image}}, Data: "{}"}, feed.PostEdit{Text: &none, Images: &[]feed.Image{}, Data: &none}, true},
 		"the data of data":                {feed.Content{Data: "{}"}, feed.PostEdit{Data: &none}, true},
-		"the image of an image":           {feed.Content{ImageURL: image}, feed.PostEdit{ImageURL: &none}, true},
+		"the image of an image":           {feed.Content{Images: []feed.Image{{URL: image}}}, feed.PostEdit{Images: &[]feed.Image{}}, true},
 		"the text, and data come instead": {feed.Content{Text: "x"}, feed.PostEdit{Text: &none, Data: &some}, false},
 	} {
 		w := newWorld(t)

@@ -22,7 +22,7 @@ import (
 func everyField(t *testing.T, now time.Time) feed.PostInput {
 	t.Helper()
 	in := feed.PostInput{
-		Content: feed.Content{Text: "x", ImageURL: "https://img.example/a.png", Kind: "album", Data: `{"a":1}`, Mentions: []string{"bob"}, ExpiresAt: now.Add(time.Hour).Truncate(time.Second)}, IdempotencyKey: "k",
+		Content: feed.Content{Text: "x", Images: []feed.Image{{URL: "https://img.example/a.png", Alt: "A", Width: new(3), Height: new(2)}}, Kind: "album", Data: `{"a":1}`, Mentions: []string{"bob"}, ExpiresAt: now.Add(time.Hour).Truncate(time.Second)}, IdempotencyKey: "k",
 	}
 	for field, value := range leaves(in) {
 		require.Falsef(t, value.IsZero(), "set %s in everyField", field.Name)
@@ -118,6 +118,8 @@ func TestAnIdempotencyKeyBindsEachField(t *testing.T) {
 			changed.SetString(was + "x")
 		case feed.Data:
 			changed.SetString(`{"a":2}`)
+		case []feed.Image:
+			other.Images = append(was[:1:1], was...)
 		case []string:
 			changed.Set(reflect.ValueOf(append(was[:1:1], "cid")))
 		case time.Time:

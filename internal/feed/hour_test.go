@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -93,11 +94,11 @@ func TestAnHourHasWhatItsCallsCause(t *testing.T) {
 		{"a follow again", "bob", 0, func(ctx context.Context) error { return w.Follow(ctx, "bob", "ann") }},
 		{"an unfollow", "bob", 15, func(ctx context.Context) error { return w.Unfollow(ctx, "bob", "ann") }},
 		{"an unfollow again", "bob", 0, func(ctx context.Context) error { return w.Unfollow(ctx, "bob", "ann") }},
-		{"a comment with data", "bob", 120 + 3 + 3, func(ctx context.Context) error {
+		{"a comment with data", "bob", 148 + 3 + 3, func(ctx context.Context) error {
 			_, err := w.AddComment(ctx, "bob", p.ID, feed.CommentInput{Text: "well said", Data: `{"a":1}`})
 			return err
 		}},
-		{"a comment", "bob", 120 + 3, func(ctx context.Context) error { _, err := w.CreateComment(ctx, "bob", p.ID, "well said"); return err }},
+		{"a comment", "bob", 148 + 3, func(ctx context.Context) error { _, err := w.CreateComment(ctx, "bob", p.ID, "well said"); return err }},
 		{"a rename with three posts", "ann", 6 + 1 + 3 + 4 + 1, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
 		{"the name again", "ann", 0, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
 		{"another bio", "ann", 0, func(ctx context.Context) error {
@@ -124,6 +125,12 @@ func (w *world) rename(ctx context.Context, user, name string) error {
 	return err
 }
 
+// mostImages returns images with as many bytes as a post may have.
+func mostImages() []feed.Image {
+	image := feed.Image{URL: "https://" + strings.Repeat("i", (messages.MaxImageBytes-2)/messages.MaxImages-len(`{"url":"https://"},`))}
+	return slices.Repeat([]feed.Image{image}, messages.MaxImages)
+}
+
 // The largest calls are the largest comment on the largest post, and the largest follow.
 func TestNoCallCausesMoreThanItCounts(t *testing.T) {
 	var m meter
@@ -135,7 +142,7 @@ func TestNoCallCausesMoreThanItCounts(t *testing.T) {
 	for i := range messages.MaxMentions {
 		mentions = append(mentions, fmt.Sprintf("%02d", i)+strings.Repeat("m", 62))
 	}
-	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: longest, ImageURL: "https://" + strings.Repeat("i", 2040), Data: feed.Data(data(messages.MaxPostData)), Mentions: mentions}})
+	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: longest, Images: mostImages(), Data: feed.Data(data(messages.MaxPostData)), Mentions: mentions}})
 	require.NoError(t, err)
 	before := m.sum()
 	_, err = w.AddComment(t.Context(), "bob", p.ID, feed.CommentInput{Text: longest, Data: data(messages.MaxSmallData), Mentions: mentions})

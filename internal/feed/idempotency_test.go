@@ -15,14 +15,14 @@ import (
 func TestAKeyTellsBodiesApartByTheirFields(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
-	create := func(text, image string) error {
-		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: text, ImageURL: image}, IdempotencyKey: "key"})
+	create := func(text string, images ...feed.Image) error {
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: text, Images: images}, IdempotencyKey: "key"})
 		return err
 	}
-	require.NoError(t, create("x", "http://e.com/a"))
-	wantKind(t, create("xhttp://e.com/a", ""), fault.Invalid)
-	wantKind(t, create("x", ""), fault.Invalid)
-	require.NoError(t, create("x", "http://e.com/a"))
+	require.NoError(t, create("x", feed.Image{URL: "http://e.com/a"}))
+	wantKind(t, create("xhttp://e.com/a"), fault.Invalid)
+	wantKind(t, create("x"), fault.Invalid)
+	require.NoError(t, create("x", feed.Image{URL: "http://e.com/a"}))
 	w.checkCounts("ann")
 }
 

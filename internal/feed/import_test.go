@@ -67,7 +67,7 @@ func TestAnImportNamesTheFaultsOfItsThings(t *testing.T) {
 	assert.Empty(t, feed.PostInput{Content: feed.Content{Text: "a"}}.Check())
 	assert.Empty(t, feed.CommentInput{Text: "a"}.Check())
 	for field, faults := range map[string][]fault.FieldError{
-		"name": feed.ProfileInput{}.Check(), "text": feed.PostInput{}.Check(), "image_url": feed.PostInput{Content: feed.Content{Text: "a", ImageURL: "x"}}.Check(),
+		"name": feed.ProfileInput{}.Check(), "text": feed.PostInput{}.Check(), "images[0].url": feed.PostInput{Content: feed.Content{Text: "a", Images: []feed.Image{{URL: "x"}}}}.Check(),
 	} {
 		require.Len(t, faults, 1, field)
 		assert.Equal(t, field, faults[0].Field)
@@ -217,8 +217,8 @@ func TestImportedMutesAndBlocksHaveTheirTime(t *testing.T) {
 }
 
 func TestAnImportedPostIsStoredAsItWas(t *testing.T) {
-	in := schema.Post{ID: id.Floor(longAgo), Author: "ann", Content: schema.Content{Text: "old", ImageURL: "https://example.com/a.png"}, EditedAt: longAgo.Add(time.Hour)}
-	want := feed.Post{ID: in.ID, AuthorID: "ann", Content: feed.Content{Text: in.Text, ImageURL: in.ImageURL}, CreatedAt: longAgo, EditedAt: in.EditedAt}
+	in := schema.Post{ID: id.Floor(longAgo), Author: "ann", Content: schema.Content{Text: "old", Images: []feed.Image{{URL: "https://example.com/a.png"}}}, EditedAt: longAgo.Add(time.Hour)}
+	want := feed.Post{ID: in.ID, AuthorID: "ann", Content: feed.Content{Text: in.Text, Images: in.Images}, CreatedAt: longAgo, EditedAt: in.EditedAt}
 	ref := schema.PostRef{ID: in.ID, Author: "ann", LikeShards: 2}
 	eachCallFails(t,
 		func(w *world) {

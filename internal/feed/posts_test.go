@@ -28,9 +28,9 @@ import (
 func TestPostsComeBackAsTheyWereSent(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
-	made, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: hostile, ImageURL: "https://example.com/a.png"}})
+	made, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: hostile, Images: []feed.Image{{URL: "https://example.com/a.png"}}}})
 	require.NoError(t, err)
-	want := feed.Post{ID: made.ID, AuthorID: "ann", Content: feed.Content{Text: hostile, ImageURL: "https://example.com/a.png"}, CreatedAt: w.clock.now()}
+	want := feed.Post{ID: made.ID, AuthorID: "ann", Content: feed.Content{Text: hostile, Images: []feed.Image{{URL: "https://example.com/a.png"}}}, CreatedAt: w.clock.now()}
 	got, err := w.Post(t.Context(), made.ID)
 	if err != nil || !cmp.Equal(made, want) || !cmp.Equal(got, want) {
 		t.Errorf("made %+v, got %+v, want %+v: %v", made, got, want, err)
@@ -40,14 +40,14 @@ func TestPostsComeBackAsTheyWereSent(t *testing.T) {
 		t.Errorf("published %+v", e)
 	}
 	w.clock.add(time.Hour)
-	text, none := "edited", ""
+	text := "edited"
 	want.EditedAt = w.clock.now()
 	want.Text = text
 	if got, err := w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{Text: &text}); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("edited %+v, want %+v: %v", got, want, err)
 	}
-	want.ImageURL = ""
-	if got, err := w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{ImageURL: &none}); err != nil || !cmp.Equal(got, want) {
+	want.Images = nil
+	if got, err := w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{Images: &[]feed.Image{}}); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("edited %+v, want %+v: %v", got, want, err)
 	}
 }
@@ -343,7 +343,7 @@ func TestOneKeyIsOnePost(t *testing.T) {
 		if err != nil || !ids[first.ID] || len(w.published.take()) > 0 {
 			t.Errorf("again: %+v, %v", first, err)
 		}
-		for _, body := range []feed.PostInput{{Content: feed.Content{Text: "y"}}, {Content: feed.Content{Text: "x", ImageURL: "http://e.com"}}} {
+		for _, body := range []feed.PostInput{{Content: feed.Content{Text: "y"}}, {Content: feed.Content{Text: "x", Images: []feed.Image{{URL: "http://e.com"}}}}} {
 			body.IdempotencyKey = "key"
 			_, err := w.CreatePost(t.Context(), "ann", body)
 			wantKind(t, err, fault.Invalid)
@@ -568,7 +568,7 @@ func TestEnsurePostRefusesEventsThatNoRetryMends(t *testing.T) {
 		for name, e := range map[string]*messages.PostCreated{
 			"another author's id": {PostID: p.ID, AuthorID: "bob", Content: messages.Content{Text: "x"}},
 			"no text":             {PostID: next(now), AuthorID: "bob"},
-			"a bad image":         {PostID: next(now), AuthorID: "bob", Content: messages.Content{Text: "x", ImageURL: "x"}},
+			"a bad image":         {PostID: next(now), AuthorID: "bob", Content: messages.Content{Text: "x", Images: []feed.Image{{URL: "x"}}}},
 			"an id of the future": {PostID: next(now.Add(25 * time.Hour)), AuthorID: "bob", Content: messages.Content{Text: "x"}},
 			"an id of the past":   {PostID: next(now.Add(-31 * 24 * time.Hour)), AuthorID: "bob", Content: messages.Content{Text: "x"}},
 		} {

@@ -152,7 +152,7 @@ func TestAnEventWithValuesOutsideTheDomainIsRefused(t *testing.T) {
 	w.users("ann")
 	made := w.ids(1)[0]
 	_, err := w.EnsurePost(t.Context(), &messages.PostCreated{
-		Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: "x", ImageURL: "no URL"},
+		Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: "x", Images: []feed.Image{{URL: "no URL"}}},
 	})
 	require.ErrorAs(t, err, new(*messages.PermanentError))
 	w.checkCounts("ann")

@@ -47,9 +47,15 @@ type PostInput struct {
 	IdempotencyKey string
 }
 
-// PostEdit is a change of a post. A nil field does not change. If a field is "", the edit removes the
-// field. The post keeps a text, an image or data.
-type PostEdit struct{ Text, ImageURL, Data *string }
+// Image is an image of a post.
+type Image = messages.Image
+
+// PostEdit is a change of a post. A nil field does not change, and an empty field is removed. The post
+// keeps a text, an image or data.
+type PostEdit struct {
+	Text, Data *string
+	Images     *[]Image
+}
 
 // Post is a living post. EditedAt is zero if the post was never edited. ExpiresAt is zero if the post
 // has no end.
@@ -131,7 +137,7 @@ type HomeAuthor struct{ ID, Name, ImageURL string }
 
 // JSONBytes returns an upper bound of the size of the post in JSON.
 func (p Post) JSONBytes() int {
-	return page.FieldBytes + page.JSONBytes(p.Text) + page.JSONBytes(p.ImageURL) + customBytes(p.Kind, string(p.Data), p.Mentions)
+	return page.FieldBytes + page.JSONBytes(p.Text) + len(messages.ImagesText(p.Images)) + customBytes(p.Kind, string(p.Data), p.Mentions)
 }
 
 // JSONBytes returns an upper bound of the size of the comment in JSON.

@@ -127,14 +127,14 @@ func TestNamesAndURLsThatDeceiveAreRefusedEverywhere(t *testing.T) {
 		wantKind(t, w.ImportUser(t.Context(), "new", in, longAgo), fault.Invalid)
 		assert.Len(t, in.Check(), 1, "%+q", in)
 	}
-	_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "a", ImageURL: url}})
+	_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "a", Images: []feed.Image{{URL: url}}}})
 	wantKind(t, err, fault.Invalid)
-	_, err = w.EditPost(t.Context(), "ann", post.ID, feed.PostEdit{ImageURL: &url})
+	_, err = w.EditPost(t.Context(), "ann", post.ID, feed.PostEdit{Images: &[]feed.Image{{URL: url}}})
 	wantKind(t, err, fault.Invalid)
-	_, err = w.ImportPost(t.Context(), schema.Post{ID: id.Floor(longAgo), Author: "ann", Content: schema.Content{Text: "old", ImageURL: url}})
+	_, err = w.ImportPost(t.Context(), schema.Post{ID: id.Floor(longAgo), Author: "ann", Content: schema.Content{Text: "old", Images: []feed.Image{{URL: url}}}})
 	wantKind(t, err, fault.Invalid)
 	made := w.ids(1)[0]
-	_, err = w.EnsurePost(t.Context(), &messages.PostCreated{Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: "a", ImageURL: url}})
+	_, err = w.EnsurePost(t.Context(), &messages.PostCreated{Header: messages.Header{EventID: made, Time: w.clock.now()}, PostID: made, AuthorID: "ann", Content: messages.Content{Text: "a", Images: []feed.Image{{URL: url}}}})
 	require.ErrorAs(t, err, new(*messages.PermanentError))
 	assert.Empty(t, feed.PostInput{Content: feed.Content{Text: "a\x00\u202e\n"}}.Check(), "a post is in a block of its own")
 }
@@ -170,14 +170,14 @@ func TestValuesOutsideTheDomainAreNamed(t *testing.T) {
 		"name is not UTF-8":       {profile(feed.ProfileInput{Name: "\xff"}), []string{"name"}},
 		"longest text":            {post(feed.PostInput{Content: feed.Content{Text: long(5000)}, IdempotencyKey: strings.Repeat("~", 255)}), nil},
 		"no text":                 {post(feed.PostInput{}), []string{"text"}},
-		"text too long":           {post(feed.PostInput{Content: feed.Content{Text: long(5001), ImageURL: "x"}}), []string{"text", "image_url"}},
+		"text too long":           {post(feed.PostInput{Content: feed.Content{Text: long(5001), Images: []feed.Image{{URL: "x"}}}}), []string{"text", "images[0].url"}},
 		"key too long":            {post(feed.PostInput{Content: feed.Content{Text: "a"}, IdempotencyKey: strings.Repeat("k", 256)}), []string{"Idempotency-Key"}},
 		"key with a blank":        {post(feed.PostInput{Content: feed.Content{Text: "a"}, IdempotencyKey: "a b"}), []string{"Idempotency-Key"}},
 		"key that is not ASCII":   {post(feed.PostInput{Content: feed.Content{Text: "a"}, IdempotencyKey: "é"}), []string{"Idempotency-Key"}},
 		"edit of nothing":         {edit(feed.PostEdit{}), []string{"text"}},
 		"edit to no text":         {edit(feed.PostEdit{Text: text("")}), []string{"text"}},
-		"edit to a bad image":     {edit(feed.PostEdit{ImageURL: text("x")}), []string{"image_url"}},
-		"edit that takes the img": {edit(feed.PostEdit{ImageURL: text("")}), nil},
+		"edit to a bad image":     {edit(feed.PostEdit{Images: &[]feed.Image{{URL: "x"}}}), []string{"images[0].url"}},
+		"edit that takes the img": {edit(feed.PostEdit{Images: &[]feed.Image{}}), nil},
 		"longest comment":         {comment(long(5000)), nil},
 		"no comment":              {comment(""), []string{"text"}},
 		"comment too long":        {comment(long(5001)), []string{"text"}},

@@ -124,7 +124,6 @@ func (in *PostInput) validate() error {
 	var c checks
 	c.text("text", in.Text, 0, maxText)
 	in.CheckShown(c.add)
-	c.imageURL(in.ImageURL)
 	c.idempotencyKey(in.IdempotencyKey)
 	in.ExpiresAt = in.ExpiresAt.UTC().Truncate(time.Second)
 	in.Data = in.Content.Check(c.add)
@@ -135,7 +134,7 @@ func (in *PostInput) validate() error {
 func (e *PostEdit) validate() error {
 	var c checks
 	if *e == (PostEdit{}) {
-		c.refuse("text", "is missing, and so are image_url and data: give at least one")
+		c.refuse("text", "is missing, and so are images and data: give at least one")
 	}
 	if e.Data != nil {
 		e.Data = new(c.data(*e.Data, messages.MaxPostData))
@@ -143,8 +142,8 @@ func (e *PostEdit) validate() error {
 	if e.Text != nil {
 		c.text("text", *e.Text, 0, maxText)
 	}
-	if e.ImageURL != nil {
-		c.imageURL(*e.ImageURL)
+	if e.Images != nil {
+		messages.CheckImages(*e.Images, c.add)
 	}
 	return c.err()
 }

@@ -199,10 +199,11 @@ func checkBody(body []byte) ([]FieldError, *Problem) {
 	for _, m := range members {
 		var decoded any
 		switch kind := m.Value.Kind(); {
-		case kind == 'n' && m.Name != dataField: // huma would ignore it
-			faults = append(faults, FieldError{m.Name, "is null: leave it out instead"})
 		case kind != '"' && json.Unmarshal(m.Value, &decoded) != nil: // a well-formed value fails by its numbers only
 			faults, readable = append(faults, outOfRange(m)), false
+		}
+		if place, null := strictjson.Null(m.Value); null && m.Name != dataField { // huma would ignore it
+			faults = append(faults, FieldError{strictjson.In(m.Name, place), "is null: leave it out instead"})
 		}
 	}
 	if fault, ok := errors.AsType[*strictjson.Error](err); ok {
@@ -231,7 +232,7 @@ const dataField = "data"
 func outOfRange(m strictjson.Member) FieldError {
 	_, err := strictjson.Object(m.Value, MaxBodyBytes, MaxBodyBytes)
 	if fault, ok := errors.AsType[*strictjson.Error](err); ok && fault.Field != "" {
-		return FieldError{m.Name + "." + fault.Field, fault.Detail}
+		return FieldError{strictjson.In(m.Name, fault.Field), fault.Detail}
 	}
 	return FieldError{m.Name, "has a number that is out of range"}
 }
@@ -252,5 +253,5 @@ func unmarshal(body []byte, v any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(plain, v)
+	return strictjson.Unmarshal(plain, v) // whose error names the place of a number that is still too large
 }

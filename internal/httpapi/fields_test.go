@@ -60,7 +60,7 @@ func TestEachFieldOfAPostIsAnsweredAsItWasSent(t *testing.T) {
 	w := newWorld(t)
 	w.profile(t, "ann")
 	in := client.PostInput{
-		Text: "x", ImageURL: "https://img.example/a.png", Kind: "album", Data: json.RawMessage(`{"a":1}`), Mentions: []string{"bob"},
+		Text: "x", Images: []client.Image{{URL: "https://img.example/a.png", Alt: "A", Width: 3, Height: 2}}, Kind: "album", Data: json.RawMessage(`{"a":1}`), Mentions: []string{"bob"},
 		ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Second), IdempotencyKey: "k",
 	}
 	made := ask[client.Post](t, w, "POST", "/v1/posts", in, "Idempotency-Key", in.IdempotencyKey)
@@ -78,11 +78,11 @@ func TestEachFieldOfAPostIsAnsweredAsItWasSent(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, made, ask[client.Post](t, w, "GET", "/v1/posts/"+made.ID, nil))
 
-	edit := client.PostEdit{Text: new("y"), ImageURL: new("https://img.example/b.png"), Data: json.RawMessage(`{"b":1}`)}
+	edit := client.PostEdit{Text: new("y"), Images: []client.Image{{URL: "https://img.example/b.png"}}, Data: json.RawMessage(`{"b":1}`)}
 	full(t, edit)
 	edited := ask[client.Post](t, w, "PATCH", "/v1/posts/"+made.ID, edit)
 	full(t, edited)
-	assert.Equal(t, client.PostEdit{Text: &edited.Text, ImageURL: &edited.ImageURL, Data: edited.Data}, edit)
+	assert.Equal(t, client.PostEdit{Text: &edited.Text, Images: edited.Images, Data: edited.Data}, edit)
 }
 
 // The API answers each field of a comment, of a profile and of a user's own things as the caller sent it.

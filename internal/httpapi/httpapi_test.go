@@ -900,12 +900,17 @@ func TestDocumentHasTheDomainsLimits(t *testing.T) {
 		"bio":           {of("ProfileInput", "bio"), func(n int) error { return profile(feed.ProfileInput{Name: "A", Bio: strings.Repeat("ä", n)}) }},
 		"profile image": {of("ProfileInput", "image_url"), func(n int) error { return profile(feed.ProfileInput{Name: "A", ImageURL: image(n)}) }},
 		"text":          {of("PostInput", "text"), func(n int) error { return post(feed.PostInput{Content: feed.Content{Text: strings.Repeat("ä", n)}}) }},
-		"image":         {of("PostInput", "image_url"), func(n int) error { return post(feed.PostInput{Content: feed.Content{Text: "t", ImageURL: image(n)}}) }},
+		"image": {of("Image", "url"), func(n int) error {
+			return post(feed.PostInput{Content: feed.Content{Images: []feed.Image{{URL: image(n)}}}})
+		}},
+		"alt": {of("Image", "alt"), func(n int) error {
+			return post(feed.PostInput{Content: feed.Content{Images: []feed.Image{{URL: image(9), Alt: strings.Repeat("ä", n)}}}})
+		}},
 		"key": {document.Paths["/v1/posts"]["post"].Parameters[0].Schema.MaxLength, func(n int) error {
 			return post(feed.PostInput{Content: feed.Content{Text: "t"}, IdempotencyKey: strings.Repeat("k", n)})
 		}},
 		"edited text":  {of("PostEdit", "text"), func(n int) error { text := strings.Repeat("ä", n); return edit(feed.PostEdit{Text: &text}) }},
-		"edited image": {of("PostEdit", "image_url"), func(n int) error { url := image(n); return edit(feed.PostEdit{ImageURL: &url}) }},
+		"edited image": {of("Image", "url"), func(n int) error { return edit(feed.PostEdit{Images: &[]feed.Image{{URL: image(n)}}}) }},
 		"comment": {of("CommentInput", "text"), func(n int) error {
 			_, err := w.cfg.Feed.CreateComment(t.Context(), "ann", created.ID, strings.Repeat("ä", n))
 			return err

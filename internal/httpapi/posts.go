@@ -19,7 +19,7 @@ import (
 // PostInput is a new post.
 type PostInput struct {
 	Text      string       `json:"text,omitempty" maxLength:"5000" example:"Hello" doc:"It may be empty or absent if there is an image or data."`
-	ImageURL  string       `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+	Images    images       `json:"images,omitempty"`
 	Kind      string       `json:"kind,omitempty" pattern:"^[a-z][a-z0-9_.-]{0,31}$" patternDescription:"a kind: 1 to 32 of a-z 0-9 _ . -, a letter first" doc:"A kind of your own, such as album. It never changes." example:"album"`
 	Data      Data         `json:"data,omitempty"`
 	Mentions  []listedUser `json:"mentions,omitempty" nullable:"false" maxItems:"50" doc:"Ids of users, each once. Unknown ones are kept. They never change."`
@@ -41,10 +41,10 @@ func (in *PostInput) end() (time.Time, error) {
 
 // PostEdit changes the fields that are given.
 type PostEdit struct {
-	_        struct{}      `minProperties:"1"`
-	Text     *string       `json:"text,omitempty" maxLength:"5000" doc:"An empty text removes the text. A text, an image or data must remain."`
-	ImageURL *string       `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
-	Data     RemovableData `json:"data,omitempty"` //nolint:modernize // huma reads omitempty as optional
+	_      struct{}      `minProperties:"1"`
+	Text   *string       `json:"text,omitempty" maxLength:"5000" doc:"An empty text removes the text. A text, an image or data must remain."`
+	Images *images       `json:"images,omitempty" doc:"The list replaces the images; an empty list removes them."`
+	Data   RemovableData `json:"data,omitempty"` //nolint:modernize // huma reads omitempty as optional
 }
 
 // PostPath names a post in the path.
@@ -55,7 +55,10 @@ type PostPath struct {
 type postOut struct{ Body client.Post }
 
 func toPost(p feed.Post) client.Post {
-	out := client.Post{ID: p.ID, AuthorID: p.AuthorID, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt.UTC(), Kind: p.Kind, Data: []byte(p.Data), Mentions: p.Mentions, ExpiresAt: p.ExpiresAt}
+	out := client.Post{ID: p.ID, AuthorID: p.AuthorID, Text: p.Text, CreatedAt: p.CreatedAt.UTC(), Kind: p.Kind, Data: []byte(p.Data), Mentions: p.Mentions, ExpiresAt: p.ExpiresAt}
+	for _, i := range p.Images {
+		out.Images = append(out.Images, toImage(i))
+	}
 	if !p.EditedAt.IsZero() {
 		out.EditedAt = p.EditedAt.UTC()
 	}
@@ -83,7 +86,7 @@ func (a *API) registerPosts() {
 				return nil, err
 			}
 			p, err := a.feed.CreatePost(ctx, userOf(ctx), feed.PostInput{
-				Content: feed.Content{Text: in.Body.Text, ImageURL: in.Body.ImageURL, Kind: in.Body.Kind, Data: feed.Data(in.Body.Data), Mentions: texts(in.Body.Mentions), ExpiresAt: end}, IdempotencyKey: in.Key,
+				Content: feed.Content{Text: in.Body.Text, Images: in.Body.Images, Kind: in.Body.Kind, Data: feed.Data(in.Body.Data), Mentions: texts(in.Body.Mentions), ExpiresAt: end}, IdempotencyKey: in.Key,
 			})
 			if err != nil {
 				return nil, err
@@ -111,9 +114,9 @@ func (a *API) registerPosts() {
 	}
 	register(a, operation(route{http.MethodPatch, "/v1/posts/{id}", "edit-post", tag, "Change your post"}, http.StatusOK, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *editIn) (*postOut, error) {
-			edit := feed.PostEdit{Text: in.Body.Text, ImageURL: in.Body.ImageURL, Data: in.Body.Data.change()}
+			edit := feed.PostEdit{Text: in.Body.Text, Images: (*[]feed.Image)(in.Body.Images), Data: in.Body.Data.change()}
 			if edit == (feed.PostEdit{}) {
-				return nil, invalid(FieldError{"body", "changes nothing: give text, image_url or data"})
+				return nil, invalid(FieldError{"body", "changes nothing: give text, images or data"})
 			}
 			return converted(toPostOut)(a.feed.EditPost(ctx, userOf(ctx), string(in.ID), edit))
 		})

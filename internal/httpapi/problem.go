@@ -291,7 +291,10 @@ func toField(d *huma.ErrorDetail) FieldError {
 	_, field, _ := strings.Cut(d.Location, ".")
 	if name, ok := strings.CutPrefix(d.Message, "expected required property "); ok {
 		name, _, _ = strings.Cut(name, " ")
-		return FieldError{name, "is missing"}
+		return FieldError{strings.TrimPrefix(field+"."+name, "."), "is missing"}
+	}
+	if place, detail, ok := strings.Cut(d.Message, ": "); ok && field == "" { // from unmarshal
+		return FieldError{place, detail}
 	}
 	if field == "" {
 		field = "body"
@@ -303,7 +306,10 @@ func toField(d *huma.ErrorDetail) FieldError {
 		return FieldError{field, "is not an RFC 3339 time such as 2026-07-14T09:00:00Z"}
 	}
 	if d.Message == "expected object" {
-		return FieldError{field, "is not a JSON object such as {\"photos\": 2}"}
+		return FieldError{field, "is not a JSON object"}
+	}
+	if pattern, ok := strings.CutPrefix(d.Message, "expected string to be "); ok {
+		return FieldError{field, "must be " + pattern}
 	}
 	return FieldError{field, d.Message}
 }

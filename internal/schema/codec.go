@@ -1,10 +1,12 @@
 package schema
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // codec writes the attributes of an item, or reads them. So a type of item declares each attribute once: its method
@@ -88,5 +90,13 @@ func (c *codec) mentions(field *[]string) {
 		*field = mentionsOf(c.get(AttrMentions))
 	} else if len(*field) > 0 {
 		c.attrs = append(c.attrs, str(AttrMentions, strings.Join(*field, " ")))
+	}
+}
+
+func (c *codec) images(field *[]Image) {
+	if c.reading {
+		_ = json.Unmarshal([]byte(c.get(AttrImages).Str()), field) // like any attribute, an unreadable one counts as missing
+	} else if text := messages.ImagesText(*field); text != "" {
+		c.attrs = append(c.attrs, str(AttrImages, text))
 	}
 }

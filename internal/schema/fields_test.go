@@ -35,6 +35,13 @@ func filled[T any](t *testing.T, except ...string) (out T) {
 			v.SetInt(int64(n + 1))
 		case reflect.Bool:
 			v.SetBool(true)
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem())
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+			fill(v.Index(0))
+			fill(v.Index(1))
 		case reflect.Struct:
 			for _, field := range v.Fields() {
 				fill(field)

@@ -24,7 +24,8 @@ const (
 	AttrWho        = "who"       // tombstone of a take-down: the service
 	AttrText       = "text"      // post, comment
 	AttrName       = "name"      // profile
-	AttrImageURL   = "img"       // profile, post
+	AttrImageURL   = "img"       // profile
+	AttrImages     = "imgs"      // post: its images, as compact JSON
 	AttrCreated    = "created"   // profile: the time of creation
 	AttrEditedAt   = "edited"    // post
 	AttrPostKind   = "kd"        // post; absent for ""

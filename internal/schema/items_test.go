@@ -39,6 +39,7 @@ func TestItemsComeBack(t *testing.T) {
 		text := rapid.String().Draw(t, "text")
 		at, ttl := someTime(time.Millisecond).Draw(t, "at"), someTime(time.Second).Draw(t, "ttl")
 		shards, n, yes := rapid.IntRange(1, 99).Draw(t, "shards"), rapid.Int64().Draw(t, "n"), rapid.Bool().Draw(t, "yes")
+		side := rapid.IntRange(1, 65535).Draw(t, "side")
 		born := time.UnixMilli(rapid.Int64Range(0, 4e12).Draw(t, "born")).UTC()
 
 		profile := schema.Profile{User: u, Name: text, Bio: text, ImageURL: text, CreatedAt: born}
@@ -71,7 +72,7 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.ImportedFollowingItem(u, v, born, p, born), schema.ParseEdge)
 		imported := schema.Edge{Other: v, Since: born, From: p, V: born.Add(time.Minute)}
 		comesBack(t, imported, schema.ImportedFollowingItem(u, v, born, p, imported.V), schema.ParseEdge)
-		post := schema.Post{ID: p, Author: u, Content: schema.Content{Text: text, ImageURL: text}, EditedAt: at, LikeShards: shards, Comments: n}
+		post := schema.Post{ID: p, Author: u, Content: schema.Content{Text: text, Images: []schema.Image{{URL: text, Alt: text, Width: &side, Height: &side}}}, EditedAt: at, LikeShards: shards, Comments: n}
 		comesBack(t, post, post.Item(), schema.ParsePost)
 		custom := rapid.SampledFrom([]string{"", `{}`, `{"a":[1,"` + strings.Repeat("x", 4000) + `"]}`}).Draw(t, "custom")
 		mentions := rapid.SampledFrom([][]string{nil, {v}, {v, u, "auth0|5f7c"}}).Draw(t, "mentions")

@@ -12,6 +12,9 @@ import (
 // whole seconds.
 type Content = messages.Content
 
+// Image is an image of a post.
+type Image = messages.Image
+
 // Data is the custom data of a post.
 type Data = messages.Data
 
@@ -59,7 +62,7 @@ func (b Byline) Attrs() []table.Attr {
 
 func (p *Post) fields(c *codec) *codec {
 	c.str(AttrText, &p.Text, always)
-	c.str(AttrImageURL, &p.ImageURL, optional)
+	c.images(&p.Images)
 	c.millis(AttrEditedAt, &p.EditedAt, optional)
 	c.num(AttrComments, &p.Comments, optional)
 	p.Byline.fields(c, p.Byline != (Byline{}))

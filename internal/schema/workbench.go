@@ -57,7 +57,7 @@ func facets() []facet {
 		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{DatedFollowerItem(alice, bob, at, 20301)}},
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
-			Post{ID: post, Author: alice, Content: Content{Text: "Hello", ImageURL: "https://img.example/hello.png"}, EditedAt: later, LikeShards: 1, Comments: 1, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
+			Post{ID: post, Author: alice, Content: Content{Text: "Hello", Images: []Image{{URL: "https://img.example/hello.png", Alt: "A trumpet", Width: new(1200), Height: new(800)}}}, EditedAt: later, LikeShards: 1, Comments: 1, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
 			album.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{

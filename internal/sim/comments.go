@@ -249,7 +249,7 @@ func (w *World) checkTexts(ctx context.Context, service *domain, living map[stri
 		if t := l.texts[post]; err != nil || got.Text != t.is && !slices.Contains(t.maybe, got.Text) || string(got.Data) != t.data && !slices.Contains(t.maybeData, string(got.Data)) {
 			l.fail("I5", "post %s has the text %q and the data %s, want %q and %s: %v", post, got.Text, got.Data, t.is, t.data, err)
 		}
-		if err == nil && got.Text == "" && got.Data == "" && got.ImageURL == "" {
+		if err == nil && got.Text == "" && got.Data == "" && len(got.Images) == 0 {
 			l.fail("I5", "post %s shows nothing after edits", post)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 )
@@ -27,6 +28,7 @@ type movedLine struct {
 	Bio        string          `json:"bio,omitempty"`
 	Text       string          `json:"text,omitempty"`
 	ImageURL   string          `json:"image_url,omitempty"`
+	Images     []movedImage    `json:"images,omitempty"`
 	From       string          `json:"from,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
 	Position   string          `json:"position,omitempty"`
@@ -35,6 +37,29 @@ type movedLine struct {
 	Data       json.RawMessage `json:"data,omitempty"`
 	Mentions   []string        `json:"mentions,omitempty"`
 	ExpiresAt  *time.Time      `json:"expires_at,omitempty"`
+}
+
+// movedImage is an image of a post in such a line.
+type movedImage struct {
+	URL    string `json:"url"`
+	Alt    string `json:"alt,omitempty"`
+	Width  int    `json:"width,omitempty"`
+	Height int    `json:"height,omitempty"`
+}
+
+// movedImages returns the images of a post as lines have them.
+func movedImages(images []feed.Image) (moved []movedImage) {
+	for _, m := range images {
+		of := movedImage{URL: m.URL, Alt: m.Alt}
+		if m.Width != nil {
+			of.Width = *m.Width
+		}
+		if m.Height != nil {
+			of.Height = *m.Height
+		}
+		moved = append(moved, of)
+	}
+	return moved
 }
 
 // network is a drawn network of the townsfolk with all kinds of record of the format.
@@ -107,7 +132,7 @@ func (n *network) post(i int, author string) {
 	line := movedLine{Type: "post", ID: fmt.Sprint("p", i), AuthorID: author, Text: fmt.Sprint("post ", i, " of ", author), Time: n.ago(age + time.Duration(i)*time.Millisecond)}
 	switch n.r.IntN(5) {
 	case 0:
-		line.Kind, line.Data, line.Mentions, line.ImageURL = "album", json.RawMessage(`{"a":["é"]}`), []string{townsfolk()[0]}, "https://example.com/a.png"
+		line.Kind, line.Data, line.Mentions, line.Images = "album", json.RawMessage(`{"a":["é"]}`), []string{townsfolk()[0]}, []movedImage{{URL: "https://example.com/a.png", Alt: "é", Width: 3, Height: 2}, {URL: "https://example.com/b.png"}}
 	case 1:
 		at := line.Time.Add(time.Hour)
 		line.EditedAt = &at
@@ -232,7 +257,7 @@ func (l movedLine) record(all records, post string, name naming) {
 		all.add(recordKey{kind: l.Type, who: l.UserID, other: l.OtherID}, at)
 	case "post":
 		all.add(recordKey{kind: l.Type, who: l.AuthorID, post: post},
-			fmt.Sprintf("%q %q %q %s %v %s %s %s", l.Text, l.ImageURL, l.Kind, l.Data, l.Mentions, at, millisOf(l.EditedAt), millisOf(l.ExpiresAt)))
+			fmt.Sprintf("%q %+v %q %s %v %s %s %s", l.Text, l.Images, l.Kind, l.Data, l.Mentions, at, millisOf(l.EditedAt), millisOf(l.ExpiresAt)))
 	case "comment":
 		all.add(recordKey{kind: l.Type, who: l.AuthorID, post: post, other: name(l.ID, l.Text)}, fmt.Sprintf("%q %s %v %s", l.Text, l.Data, l.Mentions, at))
 	case "like":

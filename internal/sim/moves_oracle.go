@@ -90,7 +90,7 @@ func (t tableOf) postRecords(all records, p schema.Post, post string, name namin
 		return millis(made)
 	}
 	all.add(recordKey{kind: "post", who: p.Author, post: post},
-		fmt.Sprintf("%q %q %q %s %v %s %s %s", p.Text, p.ImageURL, p.Kind, p.Data, p.Mentions, at(p.ID), millis(p.EditedAt), millis(p.ExpiresAt)))
+		fmt.Sprintf("%q %+v %q %s %v %s %s %s", p.Text, movedImages(p.Images), p.Kind, p.Data, p.Mentions, at(p.ID), millis(p.EditedAt), millis(p.ExpiresAt)))
 	for _, c := range parsed(t.parts[schema.CommentsPK(p.ID)], schema.ParseComment) {
 		if t.users[c.Author] {
 			all.add(recordKey{kind: "comment", who: c.Author, post: post, other: name(c.ID, c.Text)}, fmt.Sprintf("%q %s %v %s", c.Text, c.Data, c.Mentions, at(c.ID)))

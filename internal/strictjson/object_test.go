@@ -38,7 +38,7 @@ func TestObjectRefusesWithThePlace(t *testing.T) {
 		`{}{}`:                           "is not well-formed JSON: data follows its end",
 		`{"a":{"b":1,"b":2}}`:            "a.b: occurs more than once",
 		`{"a":1,"\u0061":2}`:             "a: occurs more than once",
-		`{"a":[0,1e400]}`:                "a.1: has a number that is out of range",
+		`{"a":[0,1e400]}`:                "a[1]: has a number that is out of range",
 		`{"a":-1e309}`:                   "a: has a number that is out of range",
 		`{"a":"\ud800"}`:                 "a: is not well-formed JSON: invalid surrogate pair",
 		"{\"a\":\"\xff\"}":               "a: is not well-formed JSON: invalid UTF-8",

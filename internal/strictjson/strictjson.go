@@ -16,7 +16,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +28,7 @@ import (
 
 // Error is the first fault of a text.
 type Error struct {
-	// Field is the path of the faulty member, with dots, or "" for the whole text.
+	// Field is the place of the fault, such as a.b[0].c, or "" for the whole text.
 	Field string
 	// Detail completes a sentence that begins with the name of the field or of the text.
 	Detail string
@@ -254,7 +254,35 @@ func kindName(kind jsontext.Kind) string {
 	}
 }
 
-// field returns a JSON pointer as a path with dots.
-func field(at jsontext.Pointer) string {
-	return strings.Join(slices.Collect(at.Tokens()), ".")
+// field returns the place of a JSON pointer. A pointer does not distinguish the number of an element from a
+// name of digits.
+func field(at jsontext.Pointer) (place string) {
+	for token := range at.Tokens() {
+		if _, err := strconv.ParseUint(token, 10, 64); err == nil {
+			token = "[" + token + "]"
+		}
+		place = In(place, token)
+	}
+	return place
+}
+
+// In returns the place of a fault from the place of a value, and the place of the fault in that value.
+func In(value, place string) string {
+	if value == "" || place == "" || place[0] == '[' {
+		return value + place
+	}
+	return value + "." + place
+}
+
+// Null returns the place of the first null in a value that was checked.
+func Null(value jsontext.Value) (place string, found bool) {
+	dec := jsontext.NewDecoder(bytes.NewReader(value))
+	for {
+		switch token, err := dec.ReadToken(); {
+		case err != nil:
+			return "", false
+		case token.Kind() == 'n':
+			return field(dec.StackPointer()), true
+		}
+	}
 }

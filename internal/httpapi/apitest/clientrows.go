@@ -76,7 +76,7 @@ func followMethods() []methodRow {
 }
 
 func postMethods() []methodRow {
-	edited, image := "edited", "https://img.example/a.png"
+	edited, images := "edited", []client.Image{{URL: "https://img.example/a.png", Alt: "A", Width: 3, Height: 2}}
 	return []methodRow{
 		{method: "CreatePost", path: "/v1/posts", call: func(ctx context.Context, s *callers) (err error) {
 			in := client.PostInput{Text: "first", IdempotencyKey: "first-of-" + s.annID}
@@ -86,17 +86,17 @@ func postMethods() []methodRow {
 			if err := answer(s.ann.CreatePost(ctx, in))(func(p client.Post) bool { return reflect.DeepEqual(p, s.first) && p.AuthorID == s.annID }); err != nil {
 				return err
 			}
-			s.second, err = s.ann.CreatePost(ctx, client.PostInput{Text: "second", ImageURL: image, Kind: "album", Data: []byte(`{"photos": [2.0]}`), Mentions: []string{s.benID}})
+			s.second, err = s.ann.CreatePost(ctx, client.PostInput{Text: "second", Images: images, Kind: "album", Data: []byte(`{"photos": [2.0]}`), Mentions: []string{s.benID}})
 			return err
 		}},
 		{method: "Post", path: "/v1/posts/p", call: func(ctx context.Context, s *callers) error {
 			return answer(s.ben.Post(ctx, s.second.ID))(func(p client.Post) bool {
-				return reflect.DeepEqual(p, s.second) && p.ImageURL == image && p.Kind == "album" && string(p.Data) == `{"photos":[2.0]}` && slices.Equal(p.Mentions, []string{s.benID})
+				return reflect.DeepEqual(p, s.second) && slices.Equal(p.Images, images) && p.Kind == "album" && string(p.Data) == `{"photos":[2.0]}` && slices.Equal(p.Mentions, []string{s.benID})
 			})
 		}},
 		{method: "EditPost", path: "/v1/posts/p", call: func(ctx context.Context, s *callers) error {
 			return answer(s.ann.EditPost(ctx, s.second.ID, client.PostEdit{Text: &edited}))(func(p client.Post) bool {
-				return p.Text == edited && p.ImageURL == image && !p.EditedAt.IsZero() && p.Data != nil
+				return p.Text == edited && slices.Equal(p.Images, images) && !p.EditedAt.IsZero() && p.Data != nil
 			})
 		}},
 		{method: "PostView", path: "/v1/posts/p?expand=view", call: func(ctx context.Context, s *callers) error {

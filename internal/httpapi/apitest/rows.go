@@ -179,11 +179,12 @@ func postRows() []row {
 	day := time.Now().UTC()
 	yesterday := day.AddDate(0, 0, -1).Format(time.DateOnly)
 	hourAgo, inAnHour := day.Add(-time.Hour).Format(time.RFC3339), day.Add(time.Hour).Format(time.RFC3339)
+	twice := []any{object{"url": "http://img.example/p", "alt": "A p", "width": 3, "height": 2}, object{"url": "http://img.example/p", "alt": nil, "width": nil, "height": nil}}
 	weird := `n\u0000l \ufffe \uffff עברית \ud83d\ude00 🎺`
 	return []row{
 		{
-			name: "post", as: "ann", method: "POST", path: "/v1/posts", body: `{"text":"hello","image_url":"http://img.example/p"}`, status: 201, save: "post",
-			want:  object{"id": "*", "author_id": "{ann}", "text": "hello", "image_url": "http://img.example/p", "created_at": "*", "edited_at": nil},
+			name: "post", as: "ann", method: "POST", path: "/v1/posts", body: `{"text":"hello","images":[{"url":"http://img.example/p","alt":"A p","width":3,"height":2},{"url":"http://img.example/p"}]}`, status: 201, save: "post",
+			want:  object{"id": "*", "author_id": "{ann}", "text": "hello", "images": twice, "created_at": "*", "edited_at": nil},
 			check: atLocation,
 		},
 		{name: "post is there", as: "ben", method: "GET", path: "/v1/posts/{post}", status: 200, want: object{"id": "{post}", "text": "hello", "author_id": "{ann}"}},
@@ -193,7 +194,7 @@ func postRows() []row {
 		{name: "post of 5000 characters", as: "ann", method: "POST", path: "/v1/posts", body: `{"text":"` + strings.Repeat("ä", 5000) + `"}`, status: 201, save: "long"},
 		{name: "body of 65536 bytes", as: "ben", method: "POST", path: "/v1/posts", body: full(65536), status: 201, save: "full", want: object{"text": "full"}},
 		{name: "body of 65536 bytes, chunked", as: "ben", method: "POST", path: "/v1/posts", header: headers("Transfer-Encoding", "chunked"), body: full(65536), status: 201, save: "chunked"},
-		bad("post, several faults", "ann", "POST", "/v1/posts", `{"text":null,"image_url":"javascript:x","id":"x"}`, 422, "invalid", "id", "image_url", "text"),
+		bad("post, several faults", "ann", "POST", "/v1/posts", `{"text":null,"images":null,"id":"x"}`, 422, "invalid", "id", "images", "text"),
 		bad("post a list", "ann", "POST", "/v1/posts", `[1]`, 422, "invalid", "body"),
 		bad("post two bodies", "ann", "POST", "/v1/posts", `{"text":"a"}{"text":"b"}`, 400, "malformed"),
 		bad("post, UTF-8 of a surrogate", "ann", "POST", "/v1/posts", "{\"text\":\"\xed\xa0\x80\"}", 400, "malformed"),
@@ -211,8 +212,8 @@ func postRows() []row {
 		{name: "post of data alone", as: "ben", method: "POST", path: "/v1/posts", body: `{"data":{"n":1}}`, status: 201, save: "bare", want: object{"text": "", "data": object{"n": 1}}},
 		bad("edit that leaves nothing", "ben", "PATCH", "/v1/posts/{bare}", `{"data":null}`, 422, "invalid", "text"),
 		{name: "edit of data to a text", as: "ben", method: "PATCH", path: "/v1/posts/{bare}", body: `{"text":"a","data":null}`, status: 200, want: object{"text": "a", "data": nil}},
-		{name: "edit of a text to an image", as: "ben", method: "PATCH", path: "/v1/posts/{bare}", body: `{"text":"","image_url":"https://img.example/a.png"}`, status: 200, want: object{"text": "", "image_url": "https://img.example/a.png"}},
-		bad("edit that removes the last image", "ben", "PATCH", "/v1/posts/{bare}", `{"image_url":""}`, 422, "invalid", "text"),
+		{name: "edit of a text to an image", as: "ben", method: "PATCH", path: "/v1/posts/{bare}", body: `{"text":"","images":[{"url":"https://img.example/a.html"}]}`, status: 200, want: object{"text": "", "images": []any{object{"url": "https://img.example/a.html"}}}},
+		bad("edit that removes the last image", "ben", "PATCH", "/v1/posts/{bare}", `{"images":[]}`, 422, "invalid", "text"),
 		{name: "delete the bare post", as: "ben", method: "DELETE", path: "/v1/posts/{bare}", status: 204},
 		{name: "so the key is free", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-2"), body: `{"text":"free"}`, status: 201, save: "free"},
 		{name: "key too long", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", strings.Repeat("k", 256)), body: `{"text":"a"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
@@ -220,8 +221,9 @@ func postRows() []row {
 		{name: "key empty", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", ""), body: `{"text":"a"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
 		{name: "key with a space", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "a b"), body: `{"text":"a"}`, status: 422, problem: "invalid", fields: []string{"Idempotency-Key"}},
 
-		{name: "edit", as: "ann", method: "PATCH", path: "/v1/posts/{post}", body: `{"text":"edited"}`, status: 200, want: object{"text": "edited", "image_url": "http://img.example/p", "edited_at": "*"}},
-		{name: "edit image alone", as: "ann", method: "PATCH", path: "/v1/posts/{post}", body: `{"image_url":""}`, status: 200, want: object{"text": "edited", "image_url": ""}},
+		{name: "edit", as: "ann", method: "PATCH", path: "/v1/posts/{post}", body: `{"text":"edited"}`, status: 200, want: object{"text": "edited", "images": twice, "edited_at": "*"}},
+		{name: "edit images alone", as: "ann", method: "PATCH", path: "/v1/posts/{post}", body: `{"images":[{"url":"https://img.example/a.png"}]}`, status: 200, want: object{"text": "edited", "images": []any{object{"url": "https://img.example/a.png", "alt": nil, "width": nil}}}},
+		{name: "edit that removes the images", as: "ann", method: "PATCH", path: "/v1/posts/{post}", body: `{"images":[]}`, status: 200, want: object{"text": "edited", "images": nil}},
 		bad("edit somebody else's", "ben", "PATCH", "/v1/posts/{post}", `{"text":"mine now"}`, 403, "forbidden"),
 		bad("edit without a profile", "new", "PATCH", "/v1/posts/{post}", `{"text":"mine now"}`, 409, "profile-missing"),
 
@@ -506,10 +508,15 @@ func bodyRows(target Target) []row {
 		fault("field twice below", `{"`+field+`":{"a":1,"a":2}}`, 422, "invalid", field+".a")
 		fault("65537 bytes", full(65537), 413, "too-large")
 		rows = append(rows, row{name: "body of " + c.name + ", 65537 bytes chunked", as: "ann", method: c.method, path: c.path, header: headers("Transfer-Encoding", "chunked"), body: full(65537), status: 413, problem: "too-large"})
-		if c.name != "comment" { // a comment has no image
+		switch c.name {
+		case "profile":
 			image := func(url string) string { return `{"` + field + `":"a","image_url":"` + url + `"}` }
 			fault("image not http", image("ftp://x/y"), 422, "invalid", "image_url")
 			fault("image too long", image("https://x/"+strings.Repeat("a", 2039)), 422, "invalid", "image_url")
+		case "post", "edit":
+			for _, f := range imageFaults() {
+				fault(f.name, `{"`+field+`":"a","images":`+f.images+`}`, 422, "invalid", f.field)
+			}
 		}
 	}
 	// A call without a request body ignores a body up to the limit.

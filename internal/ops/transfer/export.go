@@ -204,7 +204,7 @@ func (e *exporter) user(ctx context.Context, user string) error {
 }
 
 func profileRecord(p schema.Profile) record {
-	return record{Type: kindUser, ID: p.User, Name: p.Name, Bio: p.Bio, Content: messages.Content{ImageURL: p.ImageURL, Data: messages.Data(p.Data)}, Time: p.CreatedAt}
+	return record{Type: kindUser, ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, Content: messages.Content{Data: messages.Data(p.Data)}, Time: p.CreatedAt}
 }
 
 // all writes the records of the items of a partition. The function of makes the record of an item, nil for an item without a

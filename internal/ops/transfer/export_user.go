@@ -35,7 +35,7 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	err = writeRecord(e.out, record{Type: kindUser, ID: user, Name: profile.Name, Bio: profile.Bio, Content: messages.Content{ImageURL: profile.ImageURL, Data: messages.Data(profile.Data)}, Time: profile.CreatedAt})
+	err = writeRecord(e.out, record{Type: kindUser, ID: user, Name: profile.Name, Bio: profile.Bio, ImageURL: profile.ImageURL, Content: messages.Content{Data: messages.Data(profile.Data)}, Time: profile.CreatedAt})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func everyThing(t *testing.T, store table.Store) {
 		require.NoError(t, err)
 	}
 	in := feed.PostInput{
-		Content: feed.Content{Text: "x", ImageURL: "https://img.example/b.png", Kind: "album", Data: `{"a":2}`, Mentions: []string{"bob"}, ExpiresAt: today.Add(day)}, IdempotencyKey: "k",
+		Content: feed.Content{Text: "x", Images: []feed.Image{{URL: "https://img.example/b.png", Alt: "B", Width: new(3), Height: new(2)}}, Kind: "album", Data: `{"a":2}`, Mentions: []string{"bob"}, ExpiresAt: today.Add(day)}, IdempotencyKey: "k",
 	}
 	full(in)
 	p, err := s.CreatePost(t.Context(), "ann", in)

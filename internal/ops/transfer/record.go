@@ -49,6 +49,7 @@ type record struct {
 	OtherID    string `json:"other_id,omitempty" names:"other"`
 	Name       string `json:"name,omitempty"`
 	Bio        string `json:"bio,omitempty"`
+	ImageURL   string `json:"image_url,omitempty"`
 	// Content has the text of a comment, the data of a user, and the kind of a like, too.
 	messages.Content
 	From     string     `json:"from,omitempty"`
@@ -102,15 +103,17 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 	for _, m := range members {
 		present[m.Name] = true
 		v, known := r.value(m.Name)
+		place, null := strictjson.Null(m.Value)
 		switch {
 		case !known: // present reports the field below
-		case m.Value.Kind() == 'n':
+		case null && (place == "" || m.Name != "data"):
 			wrong[m.Name] = true
-			c.refuse(m.Name, "is null: leave it out instead")
+			c.refuse(strictjson.In(m.Name, place), "is null: leave it out instead")
 		default:
-			if err := strictjson.Unmarshal(m.Value, v.Addr().Interface()); err != nil {
+			if err := strictjson.UnmarshalKnown(m.Value, v.Addr().Interface()); err != nil {
+				bad := defectOf(err)
 				wrong[m.Name] = true
-				c.refuse(m.Name, "%s", defectOf(err).detail)
+				c.refuse(strictjson.In(m.Name, bad.field), "%s", bad.detail)
 			} else if m.Name == "expires_at" && r.ExpiresAt.IsZero() { // in the domain this means no end
 				c.refuse(m.Name, "is not after time, in whole seconds")
 			}
@@ -136,7 +139,7 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 		}
 	}
 	for _, bad := range r.check(spec, now) { // a required field that is missing, or a field that cannot be read, has its fault already
-		if name, _, _ := strings.Cut(bad.field, "."); !wrong[name] && (present[name] || !slices.Contains(spec.required, name)) {
+		if name, _, _ := strings.Cut(strings.Replace(bad.field, "[", ".", 1), "."); !wrong[name] && (present[name] || !slices.Contains(spec.required, name)) {
 			c.faults = append(c.faults, bad)
 		}
 	}
