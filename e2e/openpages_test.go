@@ -127,7 +127,7 @@ func (w *world) pages() []openPage {
 			b.until("the pictures are there", home+`?.complete`)
 		}},
 		{"home-write", site + "/", home, open("#write summary")},
-				{"nobody", site + "/users/nobody", `document.querySelector(".signin h1")`, nil},
+		{"nobody", site + "/users/nobody", `document.querySelector(".signin h1")`, nil},
 		{"user", site + "/users/ann", item, nil},
 		{"other", site + "/users/grace", item + ` && document.querySelectorAll(".tools button").length === 3`, nil},
 		{"comments", site + "/users/grace/comments", item, nil},
