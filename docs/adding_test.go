@@ -30,7 +30,7 @@ func TestToAddNamesEveryPlace(t *testing.T) {
 		}
 	}
 	examples := map[string]func(ast.Node) bool{
-		"A field of a post (`kind`)":                namesTogether("ImageURL", "Kind", "Mentions"),
+		"A field of a post (`kind`)":                namesTogether("Images", "Kind", "Mentions"),
 		"An own edge (a bookmark)":                  named("(?i)^bookmark|Bookmark"),
 		"A setting (`FANFARE_JWT_USER_CLAIM`)":      named("^JWTUserClaim$"),
 		"An event (`ProfileChanged`)":               named("^ProfileChanged$"),

@@ -233,7 +233,7 @@ func (w *World) sawCount(c *call, n *count, made *effect, alone bool) {
 	}
 	if alone {
 		h.alone[c.op]++
-		if !strings.HasPrefix(h.names[c.op], "comment") || n.units < 120+3 || n.units > 120+3*5+3+2*10 || n.posts != 0 {
+		if !strings.HasPrefix(h.names[c.op], "comment") || n.units < 148+3 || n.units > 148+3*5+3+2*10 || n.posts != 0 {
 			w.load.fail("I11", "%s (%s) counts %d units of %s without an effect", c.op, h.names[c.op], n.units, n.user)
 		}
 		return

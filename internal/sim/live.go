@@ -174,10 +174,10 @@ func (s *liveStorm) serve(p *Proc) {
 		Jitter: func() float64 { return 0 },
 		Frames: live.Frames{
 			Entry: func(item feed.HomeItem) ([]byte, error) {
-				return []byte("entry " + item.Post.ID + " " + item.Post.Text + "\n"), nil
+				return []byte("entry " + item.Post.ID + " " + pageText(item.Post) + "\n"), nil
 			},
 			Edited: func(item feed.HomeItem) ([]byte, error) {
-				return []byte("edited " + item.Post.ID + " " + item.Post.Text + "\n"), nil
+				return []byte("edited " + item.Post.ID + " " + pageText(item.Post) + "\n"), nil
 			},
 			Deleted:   func(post string) ([]byte, error) { return []byte("deleted " + post + "\n"), nil },
 			Stale:     []byte("stale\n"),

@@ -83,7 +83,7 @@ func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) 
 				return
 			}
 			l.posts, l.number[s.posted] = append(l.posts, s.posted), liveNumber
-			l.texts[s.posted], l.owner[s.posted], l.accepted[s.posted] = &text{is: "for streams"}, author, true
+			l.texts[s.posted], l.owner[s.posted], l.accepted[s.posted] = newText(feed.Content{Text: "for streams"}), author, true
 		},
 	}, api)
 	s.pass(3*time.Second, held)
@@ -109,21 +109,23 @@ func (s *liveStorm) changes(api *Proc, author string, within time.Duration) {
 		return
 	}
 	c := s.clients[0]
-	const said = "edited for streams"
+	said := "edited for streams"
+	changed := feed.PostEdit{Text: &said, Images: &[]feed.Image{{URL: "https://img.example/edited.png"}}}
+	want := feed.Content{Text: said, Images: *changed.Images}
+	l.texts[post].sent(changed)
 	edit := &operation{name: "edit " + post, user: author, settle: func(err error) {
 		if err == nil {
-			l.texts[post].is = said
+			l.texts[post].edited(changed, true)
 		}
 	}}
 	edit.do = func(ctx context.Context, d *domain) error {
-		text := said
-		_, err := d.EditPost(ctx, author, post, feed.PostEdit{Text: &text})
+		_, err := d.EditPost(ctx, author, post, changed)
 		return err
 	}
 	for _, change := range []struct {
 		op   *operation
 		want string
-	}{{edit, said}, {l.deleteOf(author, post), ""}} {
+	}{{edit, pageText(feed.Post{Content: want})}, {l.deleteOf(author, post), ""}} {
 		s.run(change.op, api)
 		s.pass(within, "")
 		c.mu.Lock()

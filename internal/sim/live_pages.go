@@ -28,7 +28,7 @@ const (
 // livePage is the page of a client.
 type livePage struct {
 	api *Proc
-	// page has the texts of the shown posts. gone has the posts whose deletion the connection has told.
+	// page has what the shown posts show. gone has the posts whose deletion the connection has told.
 	page map[string]string
 	gone map[string]bool
 	// stale is set while the client has to read its page. While it reads, held collects the events.
@@ -38,6 +38,9 @@ type livePage struct {
 	// process, whose list of authors lacks them.
 	strange map[string]bool
 }
+
+// pageText returns what a page shows of a post, as one line.
+func pageText(p feed.Post) string { return fmt.Sprintf("%q", shownBy(p.Content)) }
 
 // opened begins the page of a new connection. The caller holds the client's lock.
 func (c *liveClient) opened(api *Proc) {
@@ -122,7 +125,7 @@ func (s *liveStorm) read(c *liveClient) *operation {
 			if c.reading, c.stale = false, c.stale || err != nil; err == nil {
 				clear(c.page)
 				for _, item := range items {
-					c.page[item.Post.ID] = item.Post.Text
+					c.page[item.Post.ID] = pageText(item.Post)
 				}
 			}
 			for _, e := range c.held {
@@ -204,8 +207,8 @@ func (s *liveStorm) checkPages(ctx context.Context) {
 			case s.late[post] || strange[s.w.load.owner[post]]:
 			case isNotFound(err) && !s.w.mayHaveExpired(post):
 				s.violates("I2", "the page of %s shows %s, which was deleted", c.user, post)
-			case err == nil && got.Text != page[post]:
-				s.violates("I2", "the page of %s shows %s with the text %q, which is %q now", c.user, post, page[post], got.Text)
+			case err == nil && pageText(got) != page[post]:
+				s.violates("I2", "the page of %s shows %s with %s, which is %s now", c.user, post, page[post], pageText(got))
 			}
 		}
 	}

@@ -279,6 +279,9 @@ func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	if kept := r.w.itemOf(schema.BookmarkOfKey(viewer, it.Post.ID)) != nil; it.Bookmarked != kept {
 		l.fail("I5", "home of %s shows %s with bookmarked=%v, want %v", viewer, it.Post.ID, it.Bookmarked, kept)
 	}
+	if t := l.texts[it.Post.ID]; t != nil && !t.may(it.Post.Content) {
+		l.fail("I5", "home of %s shows %s with %q, want %q", viewer, it.Post.ID, shownBy(it.Post.Content), t.is)
+	}
 	if n := int64(len(r.w.partition(schema.CommentsPK(it.Post.ID)))); it.CommentCount != n {
 		l.fail("I4", "home of %s shows %s with %d comments, want %d", viewer, it.Post.ID, it.CommentCount, n)
 	}

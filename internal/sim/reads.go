@@ -57,6 +57,7 @@ type read struct {
 	// shown has the posts that the read shows, and explained has the reasons that an explain
 	// returned.
 	shown     []string
+	posts     []feed.Post
 	explained []home.Explanation
 	news      news
 }
@@ -125,6 +126,9 @@ func (of *read) check(kind readKind, text string) {
 			l.fail("I2", "%s of %s shows %s, whose delete was answered before", of.name, of.user, post)
 		}
 	}
+	for _, post := range of.posts {
+		l.sees(post)
+	}
 	if kind.after != nil {
 		kind.after(of)
 	}
@@ -144,6 +148,14 @@ func (of *read) unchanged(pks ...string) bool {
 // show adds posts that a read shows.
 func (of *read) show(posts ...string) { of.shown = append(of.shown, posts...) }
 
+// views adds shown posts with all that the read shows of them.
+func (of *read) views(items []view.Post) {
+	for _, item := range items {
+		of.show(item.Post.ID)
+		of.posts = append(of.posts, item.Post)
+	}
+}
+
 func readKinds(seed uint64) map[string]readKind {
 	all := edgeReads()
 	maps.Copy(all, edgeLists())
@@ -156,7 +168,7 @@ func readKinds(seed uint64) map[string]readKind {
 				return "", err
 			}
 			list, err := s.LikedPostViews(ctx, of.user, of.other, page.Request{})
-			of.show(lines(list.Items, postOfView)...)
+			of.views(list.Items)
 			return "", err
 		}}
 	}
@@ -192,7 +204,7 @@ func ownReads() map[string]readKind {
 		}, truth: own},
 		"bookmarks with posts": {do: func(ctx context.Context, s *domain, of *read) (string, error) {
 			list, err := s.BookmarkViews(ctx, of.user, page.Request{})
-			of.show(lines(list.Items, postOfView)...)
+			of.views(list.Items)
 			return "", err
 		}},
 		"notifications with users": {calls: "view.(*Views).NoticeViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
@@ -219,12 +231,12 @@ func postReads() map[string]readKind {
 	return map[string]readKind{
 		"posts with views of a post": {calls: "view.(*Views).PostViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
 			found, err := s.PostViews(ctx, of.user, []string{of.post})
-			of.show(lines(found.Items, postOfView)...)
+			of.views(found.Items)
 			return "", err
 		}},
 		"posts of a user": {do: func(ctx context.Context, s *domain, of *read) (string, error) {
 			list, err := s.PostViewsByUser(ctx, of.user, of.other, feed.PostRange{}, page.Request{})
-			of.show(lines(list.Items, postOfView)...)
+			of.views(list.Items)
 			return "", err
 		}},
 		"comments with posts": {do: func(ctx context.Context, s *domain, of *read) (string, error) {

@@ -366,6 +366,8 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 	if r.IntN(3) == 0 {
 		in.IdempotencyKey = fmt.Sprintf("key-%d", r.IntN(4))
 		in.Text = in.IdempotencyKey
+	} else if r.IntN(3) == 0 {
+		in.Images = drawnImages(r, p.number)
 	}
 	bound := in.IdempotencyKey != "" && l.keys[user+" "+in.IdempotencyKey] != "" && l.w.binds(l.keys[user+" "+in.IdempotencyKey])
 	made := &operation{
@@ -394,7 +396,7 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 			if !l.accepted[post.ID] {
 				l.posts = append(l.posts, post.ID)
 				l.number[post.ID] = p.number
-				l.texts[post.ID] = &text{is: in.Text, data: string(in.Data)}
+				l.texts[post.ID] = newText(in.Content)
 			}
 			l.owner[post.ID], l.accepted[post.ID] = user, true
 		},
@@ -438,7 +440,7 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 	unmade := slices.DeleteFunc(slices.Clone(own), func(post string) bool { return l.w.refOf(post) != nil || l.w.mayHaveExpired(post) })
 	// An edit without an answer may still conflict with the delete, and so may a write of the post.
 	late := slices.DeleteFunc(own, func(post string) bool {
-		return len(l.texts[post].maybe)+len(l.texts[post].maybeData) == 0 && !l.w.underWay(post)
+		return len(slices.Concat(l.texts[post].maybe[:]...)) == 0 && !l.w.underWay(post)
 	})
 	if len(late) > 0 {
 		post = l.choose(r, late)
@@ -643,6 +645,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 			seen := map[string]string{}
 			last := "~"
 			for _, it := range items {
+				l.sees(it.Post)
 				id := it.Post.ID
 				if seen[id] != "" {
 					l.fail("I7", "home of %s shows %s twice", user, id)
