@@ -39,7 +39,7 @@ func shown(selector string, is bool) chromedp.Action {
 func barriers(into *[]string, state string) chromedp.Action {
 	var found []string
 	return chromedp.Tasks{
-		chromedp.Evaluate(`axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => v.id + ": " + v.nodes.map(n => n.html)))`,
+		chromedp.Evaluate(`axe.run({ runOnly: `+standard+` }).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => v.id + ": " + v.nodes.map(n => n.html)))`,
 			&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 		chromedp.ActionFunc(func(context.Context) error {
 			for _, barrier := range found {

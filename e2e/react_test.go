@@ -85,7 +85,6 @@ func TestTheReactExampleShowsALiveHomeAndABell(t *testing.T) {
 	assert.Equal(t, "New: bob liked your post", hers.text(row+`.querySelector("p").textContent`))
 	assert.Equal(t, hostile, hers.text(row+`.querySelector(".about").textContent`))
 	hers.until("what was seen is read", `!`+badge+` && document.querySelector("#list .unread")`)
-	hers.isOpenToAll("example-react")
 
 	his.toggleLike(post.ID)
 	notified(t, ann, 1)

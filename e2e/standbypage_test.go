@@ -29,15 +29,12 @@ func TestAPairShowsItsStateInABrowser(t *testing.T) {
 	primary.until("the primary shows the pair", `document.querySelector("#pair:not([hidden]) [data-fact=mode].yes")?.textContent === "paired"`)
 	assert.Equal(t, "primary|2|"+peerOf(one)+", connected", primary.text(`["role", "term", "peer"].map(n => document.querySelector("[data-fact=" + n + "]").textContent).join("|")`))
 	primary.until("the archive is there", `!document.querySelector("[data-if-metric]").hidden && /^[\d.]+ (ms|s|min)$/.test(document.querySelector("[data-tile=base]").textContent)`)
-	primary.isOpenToAll("operator-pair")
 
 	admin := window.open("http://" + two.admin + "/")
 	admin.until("the standby shows the pair", `document.querySelector("#pair:not([hidden]) [data-fact=mode].yes")?.textContent === "paired" && document.querySelector("[data-fact=role]").textContent === "standby"`)
-	admin.isOpenToAll("standby-admin")
 	api := window.open("http://" + two.http + "/users/ada")
 	api.until("the API's address has a page, too", `document.querySelector("h1")?.textContent === "This machine is a standby" && document.querySelector("main").textContent.includes("`+peerOf(two)+`")`)
 	assert.Equal(t, "null", api.text(`String(document.getElementById("pair"))`), "strangers see nothing of the state")
-	api.isOpenToAll("standby-api")
 
 	for _, url := range []string{"http://" + two.http + "/v1/home", "http://" + two.admin + "/", "http://" + two.admin + "/readyz"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,63 +30,6 @@ const (
 	demoLoaders = 16
 )
 
-type demoUser struct {
-	id, name, bio string
-	follows       []string
-	posts         []string
-}
-
-// demoUsers returns the people with names, with their follows and posts.
-func demoUsers() []demoUser {
-	return []demoUser{
-		{"ada", "Ada Lovelace", "Notes on the Analytical Engine.", []string{"grace", "alan", "katherine"},
-			[]string{"The Analytical Engine weaves algebraic patterns, just as the loom weaves flowers and leaves.", "Note G is done. It computes Bernoulli numbers."}},
-		{"grace", "Grace Hopper", "Compilers, and nanoseconds of wire.", []string{"ada", "margaret"},
-			[]string{"Found a moth in relay 70, panel F. Taped it into the log book.", "A ship in port is safe, but that is not what ships are for."}},
-		{"alan", "Alan Turing", "Machines that may think.", []string{"ada", "grace", "katherine"},
-			[]string{"We can only see a short distance ahead, but we can see plenty there that needs to be done."}},
-		{"katherine", "Katherine Johnson", "Trajectories, checked by hand.", []string{"margaret", "ada"},
-			[]string{"The computer's numbers agree with mine. You can go."}},
-		{"margaret", "Margaret Hamilton", "Software that must not fail.", []string{"grace", "katherine", "ada"},
-			[]string{"1202 is only the computer saying it drops what matters less. Go on.", "There was no second chance. We all knew that."}},
-	}
-}
-
-// demoSuggested returns the ids of users that the console suggests.
-func demoSuggested() []string {
-	var ids []string
-	for _, u := range demoUsers() {
-		ids = append(ids, u.id)
-	}
-	return append(ids, demoWriter(0).id, demoWriter(1).id)
-}
-
-// demoPerson returns the person with the number i in the crowd.
-func demoPerson(i int) demoUser {
-	first := strings.Fields("Nora Jonas Mira Elias Aiko Samir Lena Tomas Ines Kofi Freya Diego Priya Oskar Yara Milan Zoe Amir Clara Noah")
-	last := strings.Fields("Lind Okafor Novak Silva Meyer Haddad Rossi Larsen Tanaka Costa Patel Berg Moreau Kowal Ruiz")
-	f, l := first[i%len(first)], last[(i%len(first)+i/len(first))%len(last)]
-	return demoUser{id: strings.ToLower(f + "-" + l), name: f + " " + l}
-}
-
-// demoWriter returns the writer with the number i in the crowd.
-func demoWriter(i int) demoUser { return demoPerson(i*10 + i*7%10) }
-
-// demoText returns the text of a post of the crowd.
-func demoText(n int) string {
-	return []string{
-		"Rain on the roof, tea in the cup, tests are green.", "Does anybody have a good book about bridges?",
-		"Deleted 400 lines today. Best day this week.", "The bakery on the corner has cardamom buns again.",
-		"Reading a paper about queues while standing in one.", "First tomato of the year. It is very small.",
-		"Wrote it down, and then it was simple.", "The train was on time. I was not.",
-		"Moved the desk to the window. Should have done that years ago.", "It was the cache. It is always the cache.",
-		"Somebody left a piano at the station, and somebody plays it.", "Two hours for one missing comma.",
-		"Choir tonight. We are almost in tune.", "Learning to sail: mostly learning to wait.",
-		"The cat has found the warm router.", "Bread is rising. So are hopes.",
-		"A good error message is a kindness.", "Saw a kingfisher on the way to work.",
-	}[n%18]
-}
-
 // demo loads the demo network through the public API, unless the network is loaded already.
 // Then demo posts and likes as people of the network until ctx ends.
 func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
@@ -97,7 +39,7 @@ func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 		return
 	}
 	defer base.CloseIdleConnections()
-	d := &demoNetwork{base: base, log: log}
+	d := &demoNetwork{base: base, pictures: url + "/console/pictures/", log: log}
 	switch loaded, err := d.load(ctx); {
 	case ctx.Err() != nil:
 		return
@@ -115,7 +57,26 @@ func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 // demoNetwork calls the API as the people of the demo.
 type demoNetwork struct {
 	base *client.Client
-	log  *zap.Logger
+	// pictures is the address below which the console has the pictures of the demo.
+	pictures string
+	log      *zap.Logger
+}
+
+// picture returns the address of a picture, "" for no picture.
+func (d *demoNetwork) picture(name string) string {
+	if name == "" {
+		return ""
+	}
+	return d.pictures + name + ".svg"
+}
+
+// post returns a post with its pictures.
+func (d *demoNetwork) post(p demoPost) client.PostInput {
+	in := client.PostInput{Text: p.text}
+	for _, name := range p.pictures {
+		in.Images = append(in.Images, client.Image{URL: d.picture(name), Alt: demoAlt(name), Width: 640, Height: 480})
+	}
+	return in
 }
 
 // as returns a client of a user.
@@ -149,10 +110,10 @@ func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 		p.follows = []string{"ada", people[1+i%4].id, demoPerson((i + 1) % demoCrowd).id, demoPerson((i + 7) % demoCrowd).id}
 		if p.id == demoWriter(i/10).id {
 			people[0].follows = append(people[0].follows, p.id)
-			p.posts = []string{demoText(i / 10)}
+			p.posts = []demoPost{demoText(i / 10)}
 		}
 		if i == demoCrowd-1 {
-			p.posts = []string{"Everybody is here."}
+			p.posts = []demoPost{{text: "Everybody is here."}}
 		}
 		people = append(people, p)
 	}
@@ -208,7 +169,7 @@ func (d *demoNetwork) profile(ctx context.Context, u demoUser) error {
 	if err != nil {
 		return err
 	}
-	if _, err := user.PutMe(ctx, client.ProfileInput{Name: u.name, Bio: u.bio}); err != nil {
+	if _, err := user.PutMe(ctx, client.ProfileInput{Name: u.name, Bio: u.bio, ImageURL: d.picture(u.avatar)}); err != nil {
 		return fmt.Errorf("profile of %s: %w", u.id, err)
 	}
 	return nil
@@ -234,13 +195,15 @@ func (d *demoNetwork) posts(ctx context.Context, u demoUser) error {
 	if err != nil {
 		return err
 	}
-	for i, text := range u.posts {
-		post, err := user.CreatePost(ctx, client.PostInput{Text: text, IdempotencyKey: fmt.Sprintf("demo-%d", i)})
+	for i, p := range u.posts {
+		in := d.post(p)
+		in.IdempotencyKey = fmt.Sprintf("demo-%d", i)
+		post, err := user.CreatePost(ctx, in)
 		if err != nil {
 			return fmt.Errorf("post of %s: %w", u.id, err)
 		}
 		for j, fan := range demoUsers() {
-			if (len(text)+j)%3 == 0 {
+			if (len(p.text)+j)%3 == 0 {
 				continue // posts have different numbers of likes
 			}
 			if err := d.like(ctx, fan.id, post.ID); err != nil {
@@ -298,7 +261,7 @@ func (d *demoNetwork) beat(ctx context.Context, beat int, recent *[]string) erro
 	if err != nil {
 		return err
 	}
-	post, err := author.CreatePost(ctx, client.PostInput{Text: demoText(rand.IntN(1 << 16))})
+	post, err := author.CreatePost(ctx, d.post(demoText(rand.IntN(1<<16))))
 	if err != nil {
 		return fmt.Errorf("post of %s: %w", someone, err)
 	}

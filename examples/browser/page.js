@@ -36,9 +36,20 @@ function entry({ post, author, like_count, liked }, version) {
   const item = document.createElement('li');
   item.id = post.id;
   item.dataset.version = version;
-  item.append(by, text, like);
+  item.append(...picture(author.image_url && { url: author.image_url, width: 32, height: 32 }, 'avatar'), by, text, ...(post.images ?? []).flatMap(image => picture(image)), like);
   show(like, like_count);
   return item;
+}
+
+// picture returns an image. The size keeps its place until the image is loaded. An image that cannot be loaded is its alt text.
+function picture(image, name = 'picture') {
+  if (!image) return [];
+  const { url, alt = '', width, height } = image;
+  const img = Object.assign(document.createElement('img'), { className: name, loading: 'lazy', alt });
+  if (width) Object.assign(img, { width, height });
+  img.addEventListener('error', () => { img.hidden = !alt; });
+  img.src = url;
+  return [img];
 }
 
 function show(like, count) {

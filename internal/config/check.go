@@ -54,7 +54,7 @@ func forms() map[string]func(string) string {
 			}
 			return ""
 		},
-		"keys": keysFault, "origin": originFault, "register": registerFault,
+		"keys": keysFault, "origin": originFault, "pictures": picturesFault, "register": registerFault,
 	}
 }
 

@@ -97,6 +97,10 @@ type Config struct {
 	// With `up`, dev tokens and a loopback address the console also has `/operator`, the page for operators that
 	// every admin address has at its root. With `off` the root redirects to `/docs`.
 	Console Switch `env:"FANFARE_CONSOLE" default:"on" aws:"off" by:"api,up"`
+	// ConsoleImages are the origins of pictures and avatars that the console shows, separated by commas:
+	// `https://cdn.example.com`. A picture of any other host is a link. Each of these hosts sees the addresses of
+	// the readers.
+	ConsoleImages []string `env:"FANFARE_CONSOLE_IMAGES" form:"pictures" pattern:"https?://[a-z0-9.-]+(:[0-9]{1,5})?" needs:"FANFARE_CONSOLE=on" by:"api,up"`
 	// Auth: `jwt` checks the tokens of an issuer; `dev` gives a token to any caller with `Content-Type:
 	// application/json`. On `aws` the start refuses `dev` without `FANFARE_DEV_AUTH_ON_AWS`, on addresses that
 	// other machines can reach without `FANFARE_DEV_AUTH_PUBLIC`. With `dev` the API answers 421 to a request

@@ -37,6 +37,15 @@ func originFault(s string) string {
 	return fmt.Sprintf("%q is not an origin as browsers send it: write %s", s, right)
 }
 
+// picturesFault returns the fault of an origin of pictures, "" if there is no fault. The policy of a page cannot name an
+// IPv6 address.
+func picturesFault(s string) string {
+	if fault := originFault(s); fault != "" || !strings.Contains(s, "[") {
+		return fault
+	}
+	return fmt.Sprintf("%q is an IPv6 address, which the policy of a page cannot name: write the name of the host", s)
+}
+
 // browserHost returns the spelling of a host in an origin of a browser: in lower case, in
 // Punycode, and with short forms of addresses.
 func browserHost(host string) (string, bool) {

@@ -39,7 +39,7 @@ func TestNoSettingTakesBlanksAroundIt(t *testing.T) {
 			values[f.Name] = f.Default
 		}
 	}
-	lists := map[string]string{"FANFARE_JWT_AUDIENCE": "a,b", "FANFARE_CORS_ORIGINS": "https://a.example,https://b.example", "FANFARE_CORS_HEADERS": "X-A,X-B", "FANFARE_DEV_AUTH_HOSTS": "api,api.internal", "FANFARE_REACTIONS": "love,wow"}
+	lists := map[string]string{"FANFARE_JWT_AUDIENCE": "a,b", "FANFARE_CORS_ORIGINS": "https://a.example,https://b.example", "FANFARE_CONSOLE_IMAGES": "https://a.example,https://b.example", "FANFARE_CORS_HEADERS": "X-A,X-B", "FANFARE_DEV_AUTH_HOSTS": "api,api.internal", "FANFARE_REACTIONS": "love,wow"}
 	for _, name := range config.Names() {
 		value, single := values[name]
 		var beside []string // the settings without which this one is refused

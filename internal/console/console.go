@@ -3,7 +3,7 @@
 //
 // The pages have no rights of their own. The pages of a feed call the public API with their
 // user's token, and the other pages call the operations of their own address. So package
-// console must never read a feed, a queue or a request's token, name another host, or allow a
+// console must never read a feed, a queue or a request's token, name another host than its configuration does, or allow a
 // script or a style outside of its files (Content-Security-Policy). A user's text becomes a
 // text node (draw.js), never markup. All pages of a feed are one document, whose scripts read the
 // page and its ids in the address.
@@ -28,7 +28,7 @@ import (
 	"fanfare/internal/static"
 )
 
-//go:embed assets third_party
+//go:embed assets pictures third_party
 var files embed.FS
 
 // Charted returns the names of the metrics that the charts of the page for operators show.
@@ -39,12 +39,17 @@ func Charted() []string {
 	return regexp.MustCompile(`fanfare_\w+`).FindAllString(charts, -1)
 }
 
-// policy lets a page load only files of its own host, and run no inline script.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy lets a page load only files of its own host and pictures of the hosts in images, and run no inline script.
+func policy(images []string) string {
+	return "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+		strings.Join(append([]string{"img-src 'self' data:"}, images...), " ") +
+		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
 
 // Config describes the pages of one address.
 type Config struct {
+	// Images are the origins of pictures that the pages show, in addition to their own origin.
+	Images []string
 	// People, if not nil, are the settings of the pages for the users of a feed.
 	People *People
 	// Operator is the path of the page for operators, "" for none.
@@ -123,6 +128,7 @@ func addresses() []string {
 // Console is the handler of the pages, and of the files below /console/ that the pages load.
 type Console struct {
 	mux      *http.ServeMux
+	policy   string
 	patterns []string
 }
 
@@ -134,7 +140,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.Serv
 
 // handle adds a file at all its addresses.
 func (c *Console) handle(name string, content []byte, addresses ...string) error {
-	file, err := serve(name, content)
+	file, err := c.serve(name, content)
 	if err != nil {
 		return err
 	}
@@ -147,7 +153,7 @@ func (c *Console) handle(name string, content []byte, addresses ...string) error
 
 // New returns the console of one address.
 func New(cfg Config) (*Console, error) {
-	c := &Console{mux: http.NewServeMux()}
+	c := &Console{mux: http.NewServeMux(), policy: policy(cfg.Images)}
 	add := func(name string, content templ.Component, addresses ...string) error {
 		var page bytes.Buffer
 		if err := content.Render(context.Background(), &page); err != nil {
@@ -186,7 +192,7 @@ func (c *Console) addStandby(cfg Config) error {
 		return fmt.Errorf("console: %w", err)
 	}
 	c.mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
-		protect(w.Header())
+		c.protect(w.Header())
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Retry-After", "1")
@@ -196,9 +202,9 @@ func (c *Console) addStandby(cfg Config) error {
 	return nil
 }
 
-// addFiles adds the files that pages load.
+// addFiles adds the files that pages load, and the pictures of the demo.
 func (c *Console) addFiles() error {
-	for _, folder := range []string{"assets", "third_party"} {
+	for folder, at := range map[string]string{"assets": "", "third_party": "", "pictures": "pictures/"} {
 		entries, err := fs.ReadDir(files, folder)
 		if err != nil {
 			return fmt.Errorf("console: %w", err)
@@ -208,7 +214,7 @@ func (c *Console) addFiles() error {
 			if err != nil {
 				return fmt.Errorf("console: %w", err)
 			}
-			if err := c.handle(entry.Name(), content, "/console/"+entry.Name()); err != nil {
+			if err := c.handle(entry.Name(), content, "/console/"+at+entry.Name()); err != nil {
 				return err
 			}
 		}
@@ -217,8 +223,8 @@ func (c *Console) addFiles() error {
 }
 
 // serve returns the handler of a file.
-func serve(name string, content []byte) (http.Handler, error) {
-	kind, known := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript"}[path.Ext(name)]
+func (c *Console) serve(name string, content []byte) (http.Handler, error) {
+	kind, known := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[path.Ext(name)]
 	if !known {
 		kind = "text/plain"
 	}
@@ -227,14 +233,14 @@ func serve(name string, content []byte) (http.Handler, error) {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		protect(w.Header())
+		c.protect(w.Header())
 		file.ServeHTTP(w, r)
 	}), nil
 }
 
 // protect sets the headers of every file.
-func protect(h http.Header) {
-	h.Set("Content-Security-Policy", policy)
+func (c *Console) protect(h http.Header) {
+	h.Set("Content-Security-Policy", c.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 }

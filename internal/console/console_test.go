@@ -198,7 +198,7 @@ func TestTheOperatorsPageNamesItsProcess(t *testing.T) {
 
 func TestEveryAnswerHasAStrictPolicy(t *testing.T) {
 	pages := newConsole(t, people())
-	for _, path := range []string{"/", "/users/ann", "/console/feed.js", "/console/base.css", "/console/htmx.min.js", "/console/htmx.LICENSE"} {
+	for _, path := range []string{"/", "/users/ann", "/console/feed.js", "/console/base.css", "/console/htmx.min.js", "/console/htmx.LICENSE", "/console/pictures/ada.svg"} {
 		header := ask(t, pages, path).Header()
 		policy := header.Get("Content-Security-Policy")
 		assert.Contains(t, policy, "default-src 'none'; script-src 'self'; style-src 'self';", path)
@@ -206,6 +206,35 @@ func TestEveryAnswerHasAStrictPolicy(t *testing.T) {
 		assert.Equal(t, "nosniff", header.Get("X-Content-Type-Options"), path)
 		assert.NotEmpty(t, header.Get("Content-Type"), path)
 	}
+}
+
+// A page loads pictures of its own host, and of the hosts that a setting names. Its scripts know the same hosts.
+func TestThePolicyNamesTheHostsOfPictures(t *testing.T) {
+	images := []string{"https://cdn.example", "http://localhost:9000"}
+	of, moderator := people(), console.Config{Operator: "/", Process: console.Process{Roles: []string{"api"}}}
+	for path, cfg := range map[string]console.Config{"/users/ann": of, "/moderate": moderator} {
+		res := get(t, cfg, path)
+		assert.Contains(t, res.Header().Get("Content-Security-Policy"), "; img-src 'self' data:; base-uri 'none';", path)
+		assert.Contains(t, res.Body.String(), `data-images=""`, path)
+		cfg.Images = images
+		res = get(t, cfg, path)
+		assert.Contains(t, res.Header().Get("Content-Security-Policy"), "; img-src 'self' data: https://cdn.example http://localhost:9000; base-uri 'none';", path)
+		assert.Contains(t, res.Body.String(), `data-images="https://cdn.example http://localhost:9000"`, path)
+	}
+}
+
+// The pictures of the demo are small, have a licence, and load nothing.
+func TestThePicturesOfTheDemoAreSmallAndLoadNothing(t *testing.T) {
+	found, err := filepath.Glob("pictures/*.svg")
+	require.NoError(t, err)
+	require.Greater(t, len(found), 10)
+	for _, file := range found {
+		picture := read(t, file)
+		assert.Less(t, len(picture), 3000, file)
+		assert.NotRegexp(t, `href|url\(|<script|<style|\sstyle=|\son[a-z]+=`, picture, file)
+		assert.Equal(t, "image/svg+xml; charset=utf-8", get(t, people(), "/console/"+file).Header().Get("Content-Type"), file)
+	}
+	assert.Contains(t, read(t, "pictures/LICENSE"), "CC0 1.0")
 }
 
 func TestSettingsOnThePageAreText(t *testing.T) {

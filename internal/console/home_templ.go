@@ -28,43 +28,51 @@ func home(cfg Config) templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<template id=\"t-home\"><div class=\"columns\"><div><h1 class=\"hidden\">Home</h1><form id=\"write\" class=\"card write\" hx-post=\"/v1/posts\" hx-target=\"#deliveries\" hx-swap=\"by-id\" data-view=\"posted\" data-done=\"posted\" data-mentions><label class=\"hidden\" for=\"text\">Write a post</label> <textarea id=\"text\" name=\"text\" maxlength=\"5000\" rows=\"2\" dir=\"auto\" placeholder=\"Write a post…\"></textarea><div class=\"row\"><details class=\"soft\"><summary>Image</summary><label>Address of an image <input name=\"images\" type=\"url\" maxlength=\"2048\" placeholder=\"https://…\"></label></details><span class=\"soft hint\"><kbd>Ctrl</kbd> <kbd>Enter</kbd> sends it, <b>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<template id=\"t-home\"><div class=\"columns\"><div><h1 class=\"hidden\">Home</h1><form id=\"write\" class=\"card write\" hx-post=\"/v1/posts\" hx-target=\"#deliveries\" hx-swap=\"by-id\" data-view=\"posted\" data-done=\"posted\" data-mentions><label class=\"hidden\" for=\"text\">Write a post</label> <textarea id=\"text\" name=\"text\" maxlength=\"5000\" rows=\"2\" dir=\"auto\" placeholder=\"Write a post…\"></textarea><div class=\"row\"><details class=\"soft\"><summary>Pictures</summary>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = pictures().Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</details> <span class=\"soft hint\"><kbd>Ctrl</kbd> <kbd>Enter</kbd> sends it, <b>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var2 string
 		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs("@id")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/home.templ`, Line: 13, Col: 266}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/home.templ`, Line: 18, Col: 83}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</b> names a user</span><button class=\"primary\">Post</button></div></form><section aria-label=\"Posts\"><ol id=\"home\" class=\"list loading\" data-order=\"down\" hx-get=\"/v1/home?limit=20&expand=view\" hx-trigger=\"fill, follows from:body\" hx-swap=\"by-id\" data-view=\"entries\"></ol><p class=\"empty soft\">Nothing here yet: write a post, or follow somebody.</p><div id=\"more-home\" class=\"more\"></div></section></div><aside><section class=\"card\" id=\"me\" aria-label=\"You\" data-attr=\"hx-get=/v1/users/{user}\" hx-trigger=\"load, follows from:body, posted from:body\" data-view=\"me\"></section><form class=\"card row find\" data-submit=\"find\" aria-label=\"Find\"><label class=\"hidden\" for=\"whom\">Id of a user or a post</label> <input id=\"whom\" name=\"id\" required maxlength=\"64\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" placeholder=\"id of a user or a post\"> <button>Open</button></form><section aria-labelledby=\"h-deliveries\"><h2 id=\"h-deliveries\">Deliveries of your posts</h2><ul id=\"deliveries\" class=\"list\" data-order=\"down\" data-attr=\"hx-get=/v1/users/{user}/posts?limit=3\" hx-trigger=\"load\" hx-swap=\"by-id\" data-view=\"deliveries\"></ul><p class=\"empty soft\">Write something, and see it reach every follower's home here.</p></section>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</b> names a user</span><button class=\"primary\">Post</button></div></form><section aria-label=\"Posts\"><ol id=\"home\" class=\"list loading\" data-order=\"down\" hx-get=\"/v1/home?limit=20&expand=view\" hx-trigger=\"fill, follows from:body\" hx-swap=\"by-id\" data-view=\"entries\"></ol><p class=\"empty soft\">Nothing here yet: write a post, or follow somebody.</p><div id=\"more-home\" class=\"more\"></div></section></div><aside><section class=\"card\" id=\"me\" aria-label=\"You\" data-attr=\"hx-get=/v1/users/{user}\" hx-trigger=\"load, follows from:body, posted from:body\" data-view=\"me\"></section><form class=\"card row find\" data-submit=\"find\" aria-label=\"Find\"><label class=\"hidden\" for=\"whom\">Id of a user or a post</label> <input id=\"whom\" name=\"id\" required maxlength=\"64\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" placeholder=\"id of a user or a post\"> <button>Open</button></form><section aria-labelledby=\"h-deliveries\"><h2 id=\"h-deliveries\">Deliveries of your posts</h2><ul id=\"deliveries\" class=\"list\" data-order=\"down\" data-attr=\"hx-get=/v1/users/{user}/posts?limit=3\" hx-trigger=\"load\" hx-swap=\"by-id\" data-view=\"deliveries\"></ul><p class=\"empty soft\">Write something, and see it reach every follower's home here.</p></section>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if len(cfg.People.Suggested) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<section class=\"card\" aria-labelledby=\"h-suggested\"><h2 id=\"h-suggested\">People to follow</h2><ul id=\"suggested\" class=\"plain\" hx-get=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<section class=\"card\" aria-labelledby=\"h-suggested\"><h2 id=\"h-suggested\">People to follow</h2><ul id=\"suggested\" class=\"plain\" hx-get=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templruntime.NewAttributeExpression("/v1/users?ids=" + strings.Join(cfg.People.Suggested, ",")).Resolve(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/home.templ`, Line: 36, Col: 106}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/home.templ`, Line: 42, Col: 106}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var3)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "\" hx-trigger=\"load\" hx-swap=\"by-id\" data-view=\"suggested\"></ul></section>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "\" hx-trigger=\"load\" hx-swap=\"by-id\" data-view=\"suggested\"></ul></section>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</aside></div></template><template id=\"t-me\"><div class=\"person\"><a class=\"avatar\" tabindex=\"-1\" aria-hidden=\"true\" data-attr=\"class=avatar tone-{face.tone};href=/users/{id}\" data-node=\"face.avatar\"></a><div><a class=\"name\" data-attr=\"href=/users/{id}\"><bdi data-text=\"name\"></bdi></a><span class=\"soft id\" data-text=\"face.at\"></span></div></div><p class=\"bio\" dir=\"auto\" data-if=\"bio\" data-node=\"bio\"></p><ul class=\"counts\"><li><a data-attr=\"href=/users/{id}/followers\"><b data-text=\"followers\"></b> <span data-text=\"followersWord\"></span></a></li><li><a data-attr=\"href=/users/{id}/following\"><b data-text=\"followees\"></b> following</a></li><li><a data-attr=\"href=/users/{id}\"><b data-text=\"posts\"></b> <span data-text=\"postsWord\"></span></a></li></ul></template><template id=\"t-posted\"><li class=\"card posted\" data-attr=\"id=d-{id}\"><p class=\"by\"><a class=\"text\" dir=\"auto\" data-text=\"text\" data-attr=\"href=/posts/{id}\"></a> <time class=\"soft\" data-time=\"created_at\"></time></p><div class=\"delivery\" data-view=\"delivery\" hx-trigger=\"load\" hx-swap=\"outerHTML\" data-attr=\"hx-get=/v1/posts/{id}/delivery;data-post={id}\"><p class=\"soft\">queued</p></div></li></template><template id=\"t-delivery\"><div class=\"delivery\" data-view=\"delivery\" hx-swap=\"outerHTML\" data-attr=\"class=delivery {state};data-post={post};hx-get={poll};hx-trigger=every 250ms\"><div class=\"bar\" role=\"progressbar\" aria-label=\"Delivered\" aria-valuemin=\"0\" aria-valuemax=\"100\" data-attr=\"aria-valuenow={percent};aria-valuetext={words}\"><i data-each=\"chunks\" data-attr=\"class={.}\"></i></div><p class=\"soft\"><strong data-text=\"percentText\"></strong> <span data-text=\"words\"></span></p></div></template>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</aside></div></template><template id=\"t-me\"><div class=\"person\"><a class=\"avatar\" tabindex=\"-1\" aria-hidden=\"true\" data-attr=\"class=avatar tone-{face.tone};href=/users/{id}\" data-node=\"face.avatar\"></a><div><a class=\"name\" data-attr=\"href=/users/{id}\"><bdi data-text=\"name\"></bdi></a><span class=\"soft id\" data-text=\"face.at\"></span></div></div><p class=\"bio\" dir=\"auto\" data-if=\"bio\" data-node=\"bio\"></p><ul class=\"counts\"><li><a data-attr=\"href=/users/{id}/followers\"><b data-text=\"followers\"></b> <span data-text=\"followersWord\"></span></a></li><li><a data-attr=\"href=/users/{id}/following\"><b data-text=\"followees\"></b> following</a></li><li><a data-attr=\"href=/users/{id}\"><b data-text=\"posts\"></b> <span data-text=\"postsWord\"></span></a></li></ul></template><template id=\"t-posted\"><li class=\"card posted\" data-attr=\"id=d-{id}\"><p class=\"by\"><a class=\"text\" dir=\"auto\" data-text=\"text\" data-attr=\"href=/posts/{id}\"></a> <time class=\"soft\" data-time=\"created_at\"></time></p><div class=\"delivery\" data-view=\"delivery\" hx-trigger=\"load\" hx-swap=\"outerHTML\" data-attr=\"hx-get=/v1/posts/{id}/delivery;data-post={id}\"><p class=\"soft\">queued</p></div></li></template><template id=\"t-delivery\"><div class=\"delivery\" data-view=\"delivery\" hx-swap=\"outerHTML\" data-attr=\"class=delivery {state};data-post={post};hx-get={poll};hx-trigger=every 250ms\"><div class=\"bar\" role=\"progressbar\" aria-label=\"Delivered\" aria-valuemin=\"0\" aria-valuemax=\"100\" data-attr=\"aria-valuenow={percent};aria-valuetext={words}\"><i data-each=\"chunks\" data-attr=\"class={.}\"></i></div><p class=\"soft\"><strong data-text=\"percentText\"></strong> <span data-text=\"words\"></span></p></div></template>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -26,7 +26,7 @@ func items() templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<template id=\"t-entry\"><li class=\"card entry\" data-attr=\"id=p-{post.id};data-author={post.author_id};data-ends={post.expires_at}\"><a class=\"avatar\" tabindex=\"-1\" aria-hidden=\"true\" data-attr=\"class=avatar tone-{face.tone};href=/users/{post.author_id}\" data-node=\"face.avatar\"></a><div><p class=\"by\"><a class=\"name\" data-attr=\"href=/users/{post.author_id}\"><bdi data-text=\"face.name\"></bdi></a> <span class=\"soft id\" data-text=\"face.at\"></span> <a class=\"when soft\" data-attr=\"href=/posts/{post.id}\"><time data-time=\"post.created_at\"></time></a></p><p class=\"text\" data-if=\"post.text\" dir=\"auto\" data-node=\"text\"></p><p data-if=\"long\"><a data-attr=\"href=/posts/{post.id}\">Show the whole post</a></p><p class=\"picture\" data-if=\"post.images\" data-node=\"image\"></p><p class=\"facts soft\"><span data-if=\"exact\" data-text=\"exact\"></span> <span class=\"tag\" data-if=\"post.kind\" data-text=\"post.kind\"></span> <span data-if=\"edited\">edited <time data-time=\"edited.at\"></time></span> <span data-if=\"ends\" data-text=\"ends\"></span></p><details class=\"soft\" data-if=\"data\"><summary>data</summary><pre data-text=\"data\"></pre></details><div class=\"acts\"><span class=\"act\"><button type=\"button\" class=\"like\" hx-swap=\"none\" data-done=\"reacted\" data-attr=\"hx-put=/v1/posts/{post.id}/like;aria-pressed={pressed};data-post={post.id}\"><svg viewBox=\"0 0 16 16\" aria-hidden=\"true\"><path d=\"M8 14.2 2.3 8.5a3.6 3.6 0 0 1 5.1-5.1l.6.6.6-.6a3.6 3.6 0 0 1 5.1 5.1z\"></path></svg><span class=\"hidden\">Like</span></button><a class=\"number\" data-attr=\"href=/posts/{post.id}/likes\"><span class=\"count\" data-text=\"likes\"></span><span class=\"hidden\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<template id=\"t-entry\"><li class=\"card entry\" data-attr=\"id=p-{post.id};data-author={post.author_id};data-ends={post.expires_at}\"><a class=\"avatar\" tabindex=\"-1\" aria-hidden=\"true\" data-attr=\"class=avatar tone-{face.tone};href=/users/{post.author_id}\" data-node=\"face.avatar\"></a><div><p class=\"by\"><a class=\"name\" data-attr=\"href=/users/{post.author_id}\"><bdi data-text=\"face.name\"></bdi></a> <span class=\"soft id\" data-text=\"face.at\"></span> <a class=\"when soft\" data-attr=\"href=/posts/{post.id}\"><time data-time=\"post.created_at\"></time></a></p><p class=\"text\" data-if=\"post.text\" dir=\"auto\" data-node=\"text\"></p><p data-if=\"long\"><a data-attr=\"href=/posts/{post.id}\">Show the whole post</a></p><p data-if=\"pictures\" data-attr=\"class=pictures {grid}\" data-node=\"pictures\"></p><p class=\"facts soft\"><span data-if=\"exact\" data-text=\"exact\"></span> <span class=\"tag\" data-if=\"post.kind\" data-text=\"post.kind\"></span> <span data-if=\"edited\">edited <time data-time=\"edited.at\"></time></span> <span data-if=\"ends\" data-text=\"ends\"></span></p><details class=\"soft\" data-if=\"data\"><summary>data</summary><pre data-text=\"data\"></pre></details><div class=\"acts\"><span class=\"act\"><button type=\"button\" class=\"like\" hx-swap=\"none\" data-done=\"reacted\" data-attr=\"hx-put=/v1/posts/{post.id}/like;aria-pressed={pressed};data-post={post.id}\"><svg viewBox=\"0 0 16 16\" aria-hidden=\"true\"><path d=\"M8 14.2 2.3 8.5a3.6 3.6 0 0 1 5.1-5.1l.6.6.6-.6a3.6 3.6 0 0 1 5.1 5.1z\"></path></svg><span class=\"hidden\">Like</span></button><a class=\"number\" data-attr=\"href=/posts/{post.id}/likes\"><span class=\"count\" data-text=\"likes\"></span><span class=\"hidden\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -53,6 +53,32 @@ func items() templ.Component {
 			return templ_7745c5c3_Err
 		}
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</span></a> <button type=\"button\" class=\"mark\" hx-swap=\"none\" data-done=\"marked\" data-attr=\"hx-put=/v1/me/bookmarks/{post.id};aria-pressed={marked}\"><svg viewBox=\"0 0 16 16\" aria-hidden=\"true\"><path d=\"M4 2h8v12l-4-3.2L4 14z\"></path></svg><span class=\"hidden\">Bookmark</span></button> <details class=\"react\" data-if=\"chooses\"><summary>React</summary><div class=\"chips\"><button type=\"button\" class=\"kind\" data-each=\"choices\" hx-swap=\"none\" data-done=\"reacted\" data-attr=\"hx-put=/v1/posts/{post}/reactions/{kind};aria-pressed={pressed};data-post={post}\" data-text=\"kind\"></button></div></details> <span class=\"kinds\"><a class=\"number\" data-each=\"counts\" data-attr=\"href={href}\"><span data-text=\"kind\"></span> <b data-text=\"number\"></b></a></span></div></div></li></template><template id=\"t-count\"><a class=\"number\" data-attr=\"href={href}\"><span data-text=\"kind\"></span> <b data-text=\"number\"></b></a></template><template id=\"t-comment\"><li class=\"card comment\" data-attr=\"id=c-{id};data-by={mine}\"><a class=\"avatar small\" data-if=\"by\" tabindex=\"-1\" aria-hidden=\"true\" data-attr=\"class=avatar small tone-{face.tone};href=/users/{author_id}\" data-node=\"face.avatar\"></a><div><p class=\"by\"><a class=\"name\" data-if=\"by\" data-attr=\"href=/users/{author_id}\"><bdi data-text=\"face.name\"></bdi></a> <a class=\"quote\" data-if=\"of\" dir=\"auto\" data-text=\"of\" data-attr=\"href=/posts/{post_id}\"></a> <time class=\"soft\" data-time=\"created_at\"></time></p><p class=\"text\" dir=\"auto\" data-node=\"text\"></p><details class=\"soft\" data-if=\"data\"><summary>data</summary><pre data-text=\"data\"></pre></details> <button type=\"button\" class=\"quiet remove\" hx-swap=\"none\" data-done=\"removed\" hx-confirm=\"Delete this comment for good?\" data-attr=\"hx-delete=/v1/posts/{post_id}/comments/{id}\">Delete</button></div></li></template><template id=\"t-loader\"><li class=\"loader\" hx-trigger=\"load\" hx-swap=\"outerHTML\" data-attr=\"id={id};hx-get={url};data-view={view};data-kinds={kinds}\"></li></template><template id=\"t-more\"><div class=\"more\" hx-swap-oob=\"true\" data-attr=\"id=more-{list}\"><button type=\"button\" data-if=\"url\" hx-swap=\"by-id\" data-attr=\"hx-get={url};hx-target=#{list};data-view={view};data-held={held}\">Show more</button></div></template>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		return nil
+	})
+}
+
+// pictures has the fields of the pictures of a post: a group for each picture of the data.
+func pictures() templ.Component {
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		ctx = templ.ClearChildren(ctx)
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div role=\"group\" aria-label=\"Picture\" data-each=\"pictures\" data-picture><label>Address of a picture <input name=\"url\" type=\"url\" maxlength=\"2048\" placeholder=\"https://…\" data-attr=\"value={url}\"></label> <label>What it shows, for people who do not see it <input name=\"alt\" maxlength=\"1500\" dir=\"auto\" data-attr=\"value={alt}\"></label> <input type=\"hidden\" name=\"width\" data-attr=\"value={width}\"><input type=\"hidden\" name=\"height\" data-attr=\"value={height}\"></div><button type=\"button\" class=\"quiet\" data-click=\"another\">Another picture</button>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

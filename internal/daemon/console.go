@@ -25,7 +25,7 @@ func (p *process) console() (pages httpapi.Pages, operate http.Handler, err erro
 			DevTokens: p.authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow, Reactions: p.cfg.Reactions,
 			Notifications: bool(p.cfg.Notifications), LikesByUser: bool(p.cfg.LikesByUser),
 		},
-		Topics: queue.Topics(), Process: p.described(),
+		Topics: queue.Topics(), Process: p.described(), Images: p.cfg.ConsoleImages,
 	}
 	if p.cfg.Engine == config.EngineEmbedded && p.authn.tokens != nil && p.cfg.DevAuthPublic == "" && p.cfg.HTTPAddr != "" {
 		cfg.Operator, operate = httpapi.OperatorPath, admin.NotFromOtherSites(p.operator)

@@ -202,7 +202,7 @@ func (p *process) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pages, err := console.New(console.Config{Operator: "/", Topics: queue.Topics(), Process: p.described()})
+	pages, err := console.New(console.Config{Operator: "/", Topics: queue.Topics(), Process: p.described(), Images: p.cfg.ConsoleImages})
 	if err != nil {
 		return err
 	}

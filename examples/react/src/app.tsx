@@ -1,6 +1,6 @@
 import '../../browser/style.css';
 
-import { Fanfare } from 'fanfare-client';
+import { Fanfare, type Schemas } from 'fanfare-client';
 import { StrictMode, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 
@@ -29,8 +29,10 @@ function App() {
       <p id="problem" role="alert">{error instanceof Error && error.message}</p>
       <section id="feed" aria-label="Home"><ol id="home" reversed>
         {fanfare && items.map(item => <li key={item.post.id} id={item.post.id}>
+          {item.author.image_url && <Picture className="avatar" url={item.author.image_url} width={32} height={32} />}
           <strong>{item.author.name || item.author.id}</strong>
           <p>{item.post.text}</p>
+          {item.post.images?.map((image, i) => <Picture key={i} className="picture" {...image} />)}
           <button type="button" className="like" aria-pressed={item.liked} onClick={() => like(fanfare, item)}>
             {item.like_count === 1 ? '1 like' : `${item.like_count} likes`}
           </button>
@@ -38,6 +40,11 @@ function App() {
       </ol></section>
     </main>
   </>;
+}
+
+// Picture shows an image. The size keeps its place until the image is loaded. An image that cannot be loaded is its alt text.
+function Picture({ className, url, alt = '', width, height }: Schemas['Image'] & { className: string }) {
+  return <img className={className} loading="lazy" src={url} alt={alt} width={width} height={height} onError={event => { event.currentTarget.hidden = !alt; }} />;
 }
 
 createRoot(document.getElementById('root')!).render(<StrictMode><App /></StrictMode>);

@@ -1,6 +1,7 @@
 // feed.js begins a page of a feed: it draws the page that the address names, for the user of the tab.
 import { draw, markup, setTime, toast } from "./draw.js";
 import { face, listen as watchImages } from "./text.js";
+import { listen as watchFields } from "./compose.js";
 import { bell, call, listen, me, signOut } from "./session.js";
 import { tell, wire } from "./wires.js";
 import { filled, follow } from "./stream.js";
@@ -14,7 +15,7 @@ const mine = (title, call, view, empty, rest) => ({ draw: "plain", title, url: "
 // pages are the pages by their addresses (console.go). A page with a list has the list's first request, and the words for an
 // empty list.
 const pages = {
-  "/": { draw: "home", title: "Home" },
+  "/": { draw: "home", title: "Home", pictures: [{}] },
   "/profile": { draw: "settings", title: "Your profile" },
   "/users/{id}": ofUser("Posts", "posts?limit=20&expand=view", "entries", "No posts yet."),
   "/users/{id}/comments": ofUser("Comments", "comments?limit=20&expand=view", "said", "No comments yet."),
@@ -68,7 +69,7 @@ const done = {
   reacted: posts.reacted,
   marked(button) { button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") !== "true"); },
   toggled(button) { people.toggled(button); tell("follows"); },
-  saved(form) { me.name = new FormData(form).get("name"); toast("Saved"); },
+  saved(form) { [me.name, me.image] = ["name", "image_url"].map(field => form.elements[field].value); toast("Saved"); },
   gone: signOut,
 };
 
@@ -90,13 +91,14 @@ function begin() {
   const main = document.getElementById("main");
   listen();
   watchImages();
+  watchFields();
   // A page that the browser has kept has old data, and its stream has ended.
   addEventListener("pageshow", e => { if (e.persisted) location.reload(); });
   if (!me.token) return main.replaceChildren(draw("signin", {}));
   const page = complete(pages[location.pathname.replace(/^(\/(?:users|posts)\/)[^/]+/, "$1{id}")]);
   document.title = page.title + " · Fanfare";
   main.replaceChildren(draw(page.draw, page));
-  document.getElementById("account").replaceChildren(draw("account", { home: page.draw === "home", face: face(me.id, me.name), user: me.id }));
+  document.getElementById("account").replaceChildren(draw("account", { home: page.draw === "home", face: face(me.id, me.name, me.image), user: me.id }));
   for (const a of document.querySelectorAll("nav a")) if (a.pathname === location.pathname) a.setAttribute("aria-current", "page");
   document.addEventListener("keydown", e => {
     if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && e.target.matches("textarea")) e.target.form.requestSubmit();

@@ -2,7 +2,7 @@
 // either. The page has no rights of its own: the admin address has the operations.
 import { draw, toast } from "./draw.js";
 import { form, number, some } from "./words.js";
-import { face, image, listen, rich } from "./text.js";
+import { face, image, listen, pictures, rich } from "./text.js";
 
 const seen = document.getElementById("seen"), open = document.getElementById("open");
 const admin = (kind, id, rest = "") => `/admin/${kind}/${encodeURIComponent(id)}${rest}`;
@@ -16,7 +16,7 @@ async function ask(path, body) {
 }
 
 const entry = item => draw("post", {
-  ...item, face: face(item.post.author_id, item.author?.name, item.author?.image_url), text: rich(item.post.text), image: image(item.post.images?.[0]?.url),
+  ...item, ...pictures(item.post.images), face: face(item.post.author_id, item.author?.name, item.author?.image_url), text: rich(item.post.text),
   likes: some(item.like_count, "like"), comments: some(item.comment_count ?? 0, "comment"), edited: item.post.edited_at && { at: item.post.edited_at },
   data: item.post.data && JSON.stringify(item.post.data, null, 2),
 });

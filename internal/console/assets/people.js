@@ -1,7 +1,7 @@
 // people.js makes the elements of users, of the follows between them, and of notifications.
 import { draw, markup } from "./draw.js";
 import { form, listed, number } from "./words.js";
-import { cut, face, image, rich } from "./text.js";
+import { about, face, image, rich } from "./text.js";
 import { bell, call, me } from "./session.js";
 
 // toggles are the buttons with two words. The path's DELETE takes back what its PUT does.
@@ -90,10 +90,10 @@ function notification(n) {
   if (more > 0) actors.push(number(more) + " more");
   const kinds = new Set(n.actors.map(a => a.reaction));
   const verb = n.kind === "like" && kinds.size === 1 && (kinds.has("like") || kinds.has(undefined)) ? "liked your post" : verbs[n.kind];
-  const first = n.actors[0], text = n.post?.post.text;
+  const first = n.actors[0];
   return markup("notification", {
     ...n, face: first && face(first.user_id, first.user?.name, first.user?.image_url), who: listed(actors.length ? actors : ["Somebody"]), verb,
-    state: n.unread ? "unread" : "", text: text && cut(text.replace(/\s+/g, " "), 140),
+    state: n.unread ? "unread" : "", text: n.post ? about(n.post.post, 140) : "a post",
   });
 }
 

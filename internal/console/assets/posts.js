@@ -1,11 +1,11 @@
 // posts.js makes the elements of posts, comments, reactions and deliveries.
 import { draw, markup, toast } from "./draw.js";
 import { exact, number, some } from "./words.js";
-import { cut, face, image, rich } from "./text.js";
+import { about, cut, face, pictures, rich } from "./text.js";
 import { call, me } from "./session.js";
 
-// LONG is the number of characters after which a list cuts a post.
-const LONG = 800;
+// LONG is the number of characters after which a list cuts a post, and MANY the number of pictures.
+const LONG = 800, MANY = 4;
 
 const kinds = () => document.body.dataset.reactions.split(",").filter(Boolean);
 
@@ -24,10 +24,10 @@ export const entry = (item, whole = false) => markup("entry", parts(item, whole)
 export const element = item => draw("entry", parts(item, false));
 
 function parts(item, whole) {
-  const { post } = item, counts = item.reactions ?? {};
+  const { post } = item, counts = item.reactions ?? {}, images = pictures(post.images, whole ? undefined : MANY);
   return {
-    ...item, post, face: face(post.author_id, item.author?.name, item.author?.image_url),
-    text: text(post, whole), image: image(post.images?.[0]?.url), long: !whole && cut(post.text, LONG) !== post.text,
+    ...item, ...images, post, face: face(post.author_id, item.author?.name, item.author?.image_url),
+    text: text(post, whole), long: images.more || !whole && cut(post.text, LONG) !== post.text,
     edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
     ends: post.expires_at && "ends " + exact(post.expires_at), data: post.data && JSON.stringify(post.data, null, 2),
     likes: number(item.like_count ?? counts.like ?? 0), comments: item.comment_count > 0 ? number(item.comment_count) : "",
@@ -42,20 +42,20 @@ export function post(item) {
   const name = item.author.name || item.post.author_id, mine = item.post.author_id === me.id;
   document.title = `Post by ${name} · Fanfare`;
   document.getElementById("main").toggleAttribute("data-mine", mine);
-  return entry(item, !/\/(likes|reactions)$/.test(location.pathname)) + (mine ? markup("own", { ...item.post, image: item.post.images?.[0]?.url }) : "");
+  return entry(item, !/\/(likes|reactions)$/.test(location.pathname)) + (mine ? markup("own", { ...item.post, pictures: [...item.post.images ?? [], {}].slice(0, 10) }) : "");
 }
 
-export const posted = post => markup("posted", post);
+export const posted = post => markup("posted", { ...post, text: about(post, 140) });
 
 export function comment(c) {
   return markup("comment", {
-    ...c, by: !c.of, face: face(c.author_id, c.author?.name ?? (c.author_id === me.id ? me.name : ""), c.author?.image_url), text: rich(c.text, c.mentions),
+    ...c, by: !c.of, face: face(c.author_id, c.author?.name ?? (c.author_id === me.id ? me.name : ""), c.author?.image_url ?? (c.author_id === me.id ? me.image : "")), text: rich(c.text, c.mentions),
     mine: c.author_id === me.id ? "mine" : "", data: c.data && JSON.stringify(c.data, null, 2),
   });
 }
 
 // said returns a comment of the page's user, with its post.
-export const said = c => comment({ ...c, of: "on: " + (c.post ? cut(c.post.post.text.replace(/\s+/g, " "), 60) || "a post without a text" : "a post") });
+export const said = c => comment({ ...c, of: "on: " + (c.post ? about(c.post.post, 60) : "a post") });
 
 // delivery returns the progress of a post on the way to its homes.
 export function delivery(d, from) {

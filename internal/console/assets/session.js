@@ -1,6 +1,7 @@
 // session.js has the user of this tab, and the calls that no element of the page makes. The token stays
 // in the tab, and goes only to the host that served the page.
 import { draw, toast } from "./draw.js";
+import { another } from "./compose.js";
 
 const keep = (name, value) => sessionStorage.setItem("fanfare." + name, value);
 export const me = {
@@ -8,6 +9,8 @@ export const me = {
   get id() { return sessionStorage.getItem("fanfare.user"); },
   get name() { return sessionStorage.getItem("fanfare.name") || this.id; },
   set name(name) { keep("name", name); },
+  get image() { return sessionStorage.getItem("fanfare.image"); },
+  set image(url) { keep("image", url); },
 };
 
 // refusal returns the text of a problem (RFC 9457).
@@ -33,7 +36,7 @@ async function signIn(values) {
     const profile = await (values.name ? call("PUT", "/v1/me", { name: values.name }, token) : call("GET", "/v1/me", undefined, token));
     keep("token", token);
     keep("user", profile.id);
-    me.name = profile.name;
+    [me.name, me.image] = [profile.name, profile.image_url];
     location.reload();
   } catch (e) {
     const unknown = e.problem?.type?.endsWith("profile-missing");
@@ -78,7 +81,7 @@ async function save(button) {
 }
 
 const submits = { signIn, find };
-const clicks = { signOut, save, signInAs: button => signIn({ user: button.dataset.user }) };
+const clicks = { signOut, save, another, signInAs: button => signIn({ user: button.dataset.user }) };
 
 // listen handles the forms and buttons that make no call of the API by htmx.
 export function listen() {

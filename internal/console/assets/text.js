@@ -1,6 +1,6 @@
 // text.js makes nodes from the texts, the images and the names of users. A link leads to http or https
 // only, and tells the other host nothing about the reader's page. A page loads an image only from its
-// own host (Content-Security-Policy): any other image is a link.
+// own host and from the hosts in data-images (Content-Security-Policy): any other image is a link.
 
 // A URL ends before a quote, an angle bracket, and each invisible or turning character, because these
 // would let the link look like another link.
@@ -65,32 +65,64 @@ export function cut(text, most) {
   return characters.length > most ? characters.slice(0, most).join("") + "…" : text;
 }
 
+// about returns a post in one line: its text, or the description of a picture.
+export const about = (post, most) => cut((post.text || post.images?.find(i => i.alt)?.alt || "a post without a text").replace(/\s+/g, " "), most);
+
+// DEMO is the path of the demo's pictures, which are at every address of Fanfare. So these pictures are shown by whatever name
+// a reader opens the page.
+const DEMO = "/console/pictures/";
+
+// source returns the address from which the page may load a picture, "" if the page may not (FANFARE_CONSOLE_IMAGES).
+export function source(text) {
+  const url = text && address(text);
+  if (!url) return "";
+  if (url.pathname.startsWith(DEMO)) return url.pathname;
+  return [location.origin, ...document.body.dataset.images.split(" ")].includes(url.origin) ? url.href : "";
+}
+
 // picture returns an image, and shows the text instead if the image cannot be loaded (see listen).
-function picture(url, instead) {
+function picture(src, instead, alt = "") {
   const img = document.createElement("img");
-  img.setAttribute("loading", "lazy");
-  img.src = url.href;
-  img.alt = "";
+  img.loading = "lazy";
+  img.decoding = "async";
+  img.src = src;
+  img.alt = alt;
   img.dataset.instead = instead;
   return img;
 }
 
-// listen replaces the images that cannot be loaded.
+// listen replaces the images that cannot be loaded, also a page of a host that is no image.
 export function listen() {
   document.addEventListener("error", e => { if (e.target.dataset?.instead) e.target.replaceWith(e.target.dataset.instead); }, true);
 }
 
-// image returns the image of a post or of a profile.
-export function image(text) {
-  const url = text && address(text);
-  if (!url) return [];
-  const a = outside(url, "Image at " + url.host);
-  if (url.origin === location.origin) {
-    a.setAttribute("aria-label", a.textContent);
-    a.replaceChildren(picture(url, a.textContent));
-  }
-  return [a];
+// TALL is the largest height of a picture that is alone, in pixels (feed.css).
+const TALL = 384;
+
+// shown returns a link to a picture, with the picture if the page may load it. A page keeps the place of a picture whose size
+// is known, so the text below does not move.
+function shown({ url: text, alt, width, height }) {
+  const url = address(text), src = source(text), about = cut(alt ?? "", 200), at = "Image at " + url.host;
+  const a = outside(url, about && !src ? `${at}: ${about}` : at);
+  a.dir = "auto";
+  if (!src) return a;
+  const img = picture(src, about || at, alt);
+  const scale = Math.min(1, TALL / height);
+  if (width && height) [img.width, img.height] = [Math.round(width * scale) || 1, Math.round(height * scale) || 1];
+  if (!alt) a.setAttribute("aria-label", at);
+  a.replaceChildren(img);
+  return a;
 }
+
+// pictures returns the links to the pictures of a post, at most some of them, as values of a template. The pictures that the page
+// may load come first.
+export function pictures(images = [], most = Infinity) {
+  const links = images.slice(0, most).map(shown), loaded = links.filter(a => a.firstElementChild), n = loaded.length;
+  return { pictures: links.length > 0 && [...loaded, ...links.filter(a => !a.firstElementChild)], grid: n < 2 ? "" : n % 2 ? "grid odd" : "grid", more: images.length > most };
+}
+
+// image returns a link to the image of a profile, if the page may not load it as the avatar.
+export const image = text => text && address(text) && !source(text) && [shown({ url: text })];
 
 // face returns the parts of a user's name and avatar.
 export function face(id, name, imageURL) {
@@ -98,6 +130,6 @@ export function face(id, name, imageURL) {
   let sum = 0;
   for (const c of id) sum = (sum * 31 + c.codePointAt(0)) % 6;
   const initials = (found[0] ?? "?").toUpperCase() + (found.length > 1 ? found.at(-1).toUpperCase() : "");
-  const url = imageURL && address(imageURL);
-  return { id, name: name || id, at: "@" + id, tone: sum, avatar: url && url.origin === location.origin ? [picture(url, initials)] : [initials] };
+  const src = source(imageURL);
+  return { id, name: name || id, at: "@" + id, tone: sum, avatar: src ? [picture(src, initials)] : [initials] };
 }

@@ -2,6 +2,7 @@
 // makes the elements of an answer.
 import { draw, toast } from "./draw.js";
 import { mentioned } from "./text.js";
+import { gather } from "./compose.js";
 import { expired, me, refusal } from "./session.js";
 
 export const tell = name => htmx.trigger(document.body, name);
@@ -9,7 +10,7 @@ export const tell = name => htmx.trigger(document.body, name);
 // values returns the fields of a request's body. A form with data-mentions names the users in its text.
 function values({ request, sourceElement, vals }) {
   const fields = { ...Object.fromEntries(request.body), ...vals };
-  if ("images" in fields) fields.images = fields.images ? [{ url: fields.images }] : [];
+  gather(sourceElement, fields);
   if (sourceElement.dataset.mentions !== undefined) fields.mentions = mentioned(fields.text);
   return fields;
 }

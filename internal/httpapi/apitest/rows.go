@@ -213,6 +213,8 @@ func postRows() []row {
 		bad("edit that leaves nothing", "ben", "PATCH", "/v1/posts/{bare}", `{"data":null}`, 422, "invalid", "text"),
 		{name: "edit of data to a text", as: "ben", method: "PATCH", path: "/v1/posts/{bare}", body: `{"text":"a","data":null}`, status: 200, want: object{"text": "a", "data": nil}},
 		{name: "edit of a text to an image", as: "ben", method: "PATCH", path: "/v1/posts/{bare}", body: `{"text":"","images":[{"url":"https://img.example/a.html"}]}`, status: 200, want: object{"text": "", "images": []any{object{"url": "https://img.example/a.html"}}}},
+		{name: "edit to an image of a host that no console loads", as: "ben", method: "PATCH", path: "/v1/posts/{bare}", body: `{"images":[{"url":"https://stranger.example/a.png","alt":"A boat"}]}`, status: 200, want: object{"images": []any{object{"url": "https://stranger.example/a.png", "alt": "A boat"}}}},
+		{name: "edit to an image whose address answers HTML", as: "ben", method: "PATCH", path: "/v1/posts/{bare}", body: `{"images":[{"url":"https://img.example/page.html","alt":"A page"}]}`, status: 200, want: object{"images": []any{object{"url": "https://img.example/page.html", "alt": "A page"}}}},
 		bad("edit that removes the last image", "ben", "PATCH", "/v1/posts/{bare}", `{"images":[]}`, 422, "invalid", "text"),
 		{name: "delete the bare post", as: "ben", method: "DELETE", path: "/v1/posts/{bare}", status: 204},
 		{name: "so the key is free", as: "ann", method: "POST", path: "/v1/posts", header: headers("Idempotency-Key", "k-2"), body: `{"text":"free"}`, status: 201, save: "free"},

@@ -45,8 +45,8 @@ secret.
   {{- with get $declared.times .name }}
     {{- if or (lt $long ((mustDateModify .low $zero).Sub $zero)) (gt $long ((mustDateModify .high $zero).Sub $zero)) }}{{ fail (printf "%s: it is not between %s and %s" $.name .low .high) }}{{ end }}
   {{- end }}
-{{- else if and (eq .name "FANFARE_CORS_ORIGINS") (regexMatch "(^|, *)(https://[^,]*:443|http://[^,]*:80)(,|$)" $text) }}
-  {{- fail "FANFARE_CORS_ORIGINS: browsers leave the port out if it is the scheme's own: remove :443 or :80" }}
+{{- else if and (has .name (list "FANFARE_CORS_ORIGINS" "FANFARE_CONSOLE_IMAGES")) (regexMatch "(^|, *)(https://[^,]*:443|http://[^,]*:80)(,|$)" $text) }}
+  {{- fail (printf "%s: browsers leave the port out if it is the scheme's own: remove :443 or :80" .name) }}
 {{- else if and (eq .name "FANFARE_CORS_HEADERS") (regexMatch "(?i)(^|, *)fanfare-user(,|$)" $text) }}
   {{- fail "FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service, which no page may hold: remove it" }}
 {{- else if eq .name "FANFARE_REACTIONS" }}
