@@ -27,10 +27,13 @@ func statusOf(t *testing.T, c Config) Status {
 	return s
 }
 
-type atRest struct{ status pair.Status }
+// atRest is a pair of which nobody asks more than its status.
+type atRest struct {
+	Pair
+	status pair.Status
+}
 
-func (p atRest) PairStatus() pair.Status                { return p.status }
-func (atRest) Promote(context.Context, Promotion) error { return nil }
+func (p atRest) PairStatus() pair.Status { return p.status }
 
 func TestTheStatusShowsWhatAnOperatorAsksFirst(t *testing.T) {
 	t.Parallel()
@@ -60,7 +63,7 @@ func TestTheStatusShowsWhatAnOperatorAsksFirst(t *testing.T) {
 		Check{Name: "the clock is in doubt", Warn: true, Ask: func(context.Context) error { return errors.New("another") }})
 	about := About{"v1.2.3", []string{"api", "fanout"}, time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)}
 	got := statusOf(t, Config{Metrics: metrics, Health: health, Domain: Domain{
-		About: about, Pair: atRest{pair.Status{Role: "primary", Mode: "paired", Term: 7, Peer: "two:9201", Connected: true}},
+		About: about, Pair: atRest{status: pair.Status{Role: "primary", Mode: "paired", Term: 7, Peer: "two:9201", Connected: true}},
 	}})
 	assert.Equal(t, Status{
 		About: about, Health: &healthBody{Status: "not ready", Failing: []string{"the table"}, Warnings: []string{"the clock is in doubt"}},
