@@ -76,6 +76,10 @@ func TestTwoEditsTogetherLeaveSomethingToShow(t *testing.T) {
 			_, err := w.EditPost(w.t.Context(), "ann", post, feed.PostEdit{Data: &none})
 			return err
 		}, fault.Invalid, feed.Content{Text: "x"}},
+		"removes the data beside an image": {func(w *world, post string) error {
+			_, err := w.EditPost(w.t.Context(), "ann", post, feed.PostEdit{Data: &none, Images: &[]feed.Image{{URL: "https://img.example/b.png"}}})
+			return err
+		}, 0, feed.Content{Images: []feed.Image{{URL: "https://img.example/b.png"}}}},
 		"changes the data": {func(w *world, post string) error {
 			_, err := w.EditPost(w.t.Context(), "ann", post, feed.PostEdit{Data: &other})
 			return err

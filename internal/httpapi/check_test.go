@@ -18,7 +18,7 @@ func FuzzAcceptedBodiesAreDecodedAsSent(f *testing.F) {
 	for _, seed := range []string{
 		`{"text":"a"}`, `{"text":"\ud83d\ude00"}`, `{"text":"\ud83d"}`, `{"text":"\ude00"}`, `{"text":"\ud83d\ud83d\ude00"}`,
 		`{"text":"\\ud83d"}`, `{"text":"\\\ud83d\\"}`, `{"text":"\ud83dx"}`, `{"text":"\ud83d\n"}`, `{"text":"\uD83D\uDE00\uDE00"}`,
-		"{\"text\":\"\xff\"}", "{\"text\":\"\xed\xa0\x80\"}", `{"\ud800":1}`, `{"text":1e999}`, `{"a":{"b":[1e999]}}`, `[]`, `null`, ``, `{"a":1,"a":null}`, `{"a":[{"b":1,"b":2}]}`, `{"a":1}{}`,
+		"{\"text\":\"\xff\"}", "{\"text\":\"\xed\xa0\x80\"}", `{"\ud800":1}`, `{"text":1e999}`, `{"a":{"b":[1e999]}}`, `[]`, `null`, ``, `{"a":1,"a":null}`, `{"a":[{"b":1,"b":2}]}`, `{"a":1}{}`, `{"images":[{"url":"\ud83d"}]}`, `{"images":[{"url":null,"width":1e300}]}`, `{"images":[null,{"alt":"\ufffd"}]}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -176,6 +176,8 @@ func FuzzParsersNeverPanic(f *testing.F) {
 	f.Add("p#", "chunk#", schema.AttrKind, "pulled", int64(0))
 	f.Add("u#a#home", schema.SortPresence, schema.AttrPresence, "gone", int64(0))
 	f.Add("u#a#notif", "n#like#P", schema.AttrActs, "v:p:like:a v:::b", int64(3))
+	f.Add("u#a#post", "p#01K9Z0000000000000000000", schema.AttrImages, `[{"url":"x","width":1e300}`, int64(1))
+	f.Add("u#a#post", "p#01K9Z0000000000000000000", schema.AttrImages, `[null,{"width":"1"}]`, int64(1))
 	f.Add("idem#u#", "k", "post", "", int64(1)<<62)
 	f.Fuzz(func(t *testing.T, pk, sk, name, text string, n int64) {
 		it := table.Item{Key: table.Key{PK: pk, SK: sk}, Attrs: []table.Attr{attr(name, table.S(text)), attr(table.AttrTTL, table.N(n))}}

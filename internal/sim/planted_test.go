@@ -440,12 +440,10 @@ func bugs() []bug {
 		}`}}},
 		{"bookmarks shown over a block", "I2", []edit{{bookmark, `return blocked[refs[b.PostID].Author] }), err`, `return blocked[b.PostID] }), err`}}},
 		{"edit that leaves nothing to show", "I5", []edit{{edits, `if !removes || gives {`, `if !removes || gives || true {`}}},
-		{"edit that relies on a part which another edit removes", "I5", []edit{{edits, `return []table.Cond{unchangedAttr(it, f.attr)}, nil`, `return nil, nil`}}},
 		{"edit of images without an effect", "I5", []edit{{edits, `{schema.AttrImages, images}`, `{schema.AttrImages, nil}`}}},
 		{"edit that may remove all images beside nothing", "I5", []edit{{edits, `removes = removes || f.value != nil && *f.value == ""`, `removes = removes || f.attr != schema.AttrImages && f.value != nil && *f.value == ""`}}},
 		{"images not stored", "I5", []edit{{postItem, "\tc.images(&p.Images)\n", ""}}},
 		{"first image stored alone", "I5", []edit{{"internal/schema/codec.go", `messages.ImagesText(*field)`, `messages.ImagesText((*field)[:min(1, len(*field))])`}}},
-		{"size of an image not stored", "I5", []edit{{"messages/images.go", `json:"height,omitempty"`, `json:"-"`}}},
 		{"post of a worker without its images", "I5", []edit{{publish, `post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, LikeShards: e.LikeShards}`, `in.Images = nil
 	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, LikeShards: e.LikeShards}`}}},
 		{"bookmark of another user in a home", "I5", []edit{{bookmark, `table.Query{PK: schema.BookmarksPK(user)}, refs, keep)`, `table.Query{PK: schema.BookmarksPK(refs[0].Author)}, refs, keep)`}}},
