@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -191,9 +190,9 @@ func TestEveryPageIsOpenToAll(t *testing.T) {
 	require.Greater(t, len(patterns), 10)
 	for _, pattern := range patterns {
 		path := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern[1]), `\{id\}`, "[^/]+") + "$")
-		assert.True(t, slices.ContainsFunc(pages, func(page openPage) bool {
+		assert.Truef(t, slices.ContainsFunc(pages, func(page openPage) bool {
 			at, err := url.Parse(page.url)
 			return err == nil && at.Host == w.http && path.MatchString(at.Path)
-		}), fmt.Sprintf("no row of the table has a page %s", pattern[1]))
+		}), "no row of the table has a page %s", pattern[1])
 	}
 }

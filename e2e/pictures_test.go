@@ -37,7 +37,7 @@ func newGallery(t *testing.T) *gallery {
 		switch r.URL.Path {
 		case "/page":
 			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(w, "<!doctype html><title>No picture</title>")
+			_, _ = fmt.Fprint(w, "<!doctype html><title>No picture</title>")
 			return
 		case "/gone.svg":
 			http.NotFound(w, r)
@@ -150,7 +150,7 @@ func TestAPostIsWrittenWithPictures(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, slices.Equal(want, written.Images), "%+v", written)
 	assert.Equal(t, "img Image at other.example", ann.text(`[...document.querySelectorAll("#home .pictures a")].map(a => a.querySelector("img") ? "img" : a.textContent).join(" ")`))
-	assert.Equal(t, "", ann.text(`document.querySelector("#write [name=url]").value`), "the form is empty")
+	assert.Empty(t, ann.text(`document.querySelector("#write [name=url]").value`), "the form is empty")
 
 	ann.here("/posts/"+id, `document.querySelectorAll(".own [data-picture]").length === 3`)
 	ann.press(`.own summary`, "\r")
