@@ -303,11 +303,11 @@ func (a *archiveRun) extend(ctx context.Context, from *archive.Archive, plan res
 
 // replayLogs opens the stores of a directory. Pebble replays their logs.
 func replayLogs(dir string) error {
-	queue, err := queueembedded.OpenReplica(filepath.Join(dir, datadir.Queue), zap.NewNop())
+	queue, err := queueembedded.OpenReplica(nil, filepath.Join(dir, datadir.Queue), zap.NewNop())
 	if err != nil {
 		return err
 	}
-	tables, err := tableembedded.OpenReplica(filepath.Join(dir, datadir.Table), zap.NewNop())
+	tables, err := tableembedded.OpenReplica(nil, filepath.Join(dir, datadir.Table), zap.NewNop())
 	if err != nil {
 		return errors.Join(err, queue.Close(func() {}))
 	}

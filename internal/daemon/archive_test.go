@@ -32,8 +32,8 @@ import (
 func content(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for store, open := range map[string]func(string, *zap.Logger) (*disk.DB, error){datadir.Table: tableembedded.OpenReplica, datadir.Queue: queueembedded.OpenReplica} {
-		db, err := open(filepath.Join(dir, store), zap.NewNop())
+	for store, open := range map[string]func(vfs.FS, string, *zap.Logger) (*disk.DB, error){datadir.Table: tableembedded.OpenReplica, datadir.Queue: queueembedded.OpenReplica} {
+		db, err := open(nil, filepath.Join(dir, store), zap.NewNop())
 		require.NoError(t, err)
 		it, err := db.NewIter(nil)
 		require.NoError(t, err)
