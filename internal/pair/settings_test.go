@@ -61,7 +61,7 @@ func TestAPromiseOutlivesAChangeOfTheLease(t *testing.T) {
 		w.settle()
 		pass(time.Second)
 		w.bucket.set(a.number(), way{away: true})
-		w.network.hold(true, true) // the primary has its promise
+		w.network.set(true) // the primary has its promise, and does not hear of the promotion
 		b.die(100)
 		b.lease = 0
 		b.boot()
