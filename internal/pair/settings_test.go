@@ -130,7 +130,7 @@ func TestACopyOfADataDirectoryIsNamed(t *testing.T) {
 		a, b := w.machines[0], w.machines[1]
 		w.boot()
 		w.settle()
-		old := &machine{world: w, mem: a.clone(100), dir: a.dir, made: true}
+		old := &machine{world: w, address: a.address, mem: a.clone(100), dir: a.dir, made: true}
 		b.exit()
 		w.mode(a, pair.ModeAlone)
 		if w.seed == 0 {
