@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
-	"fanfare/internal/backoff"
 	"fanfare/internal/pair"
 )
 
@@ -89,8 +89,10 @@ func awaitMoved(ctx context.Context, at Process, s pair.Status) error {
 		if err == nil && now.Term > s.Term {
 			return client.AwaitReady(ctx)
 		}
-		if backoff.Wait(ctx, 2*readyPoll) != nil {
+		select {
+		case <-ctx.Done():
 			return fmt.Errorf("the primary has stored the new register, and has not begun again in %s: look at its log: %w", mostStart, errors.Join(err, context.Cause(ctx)))
+		case <-time.After(readyPoll):
 		}
 	}
 }

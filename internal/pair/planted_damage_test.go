@@ -70,7 +70,7 @@ func bugsOfDamage() map[string]plantedBug {
 		},
 		"a standby that has forgotten is paired": {
 			planttest.Edit{File: accepting, Old: " && !peer.position().Covers(p.acked):", New: " && !peer.position().Covers(p.acked) && p.reason != nil:"},
-			"TestAStandbyThatHasForgottenIsRefused", "does not contain",
+			"TestAStandbyThatHasForgottenIsRefused", "the condition does not hold",
 		},
 		"a copy of the files starts": {
 			planttest.Edit{File: role, Old: "	if r.likeness() == datadir.Copied {", New: "	if r.likeness() == datadir.Copied && r.Disk == \"\" {"},

@@ -14,8 +14,8 @@ func bugsOfMoves() map[string]plantedBug {
 			"TestAMoveIsRefused", "do not become a pair",
 		},
 		"P23: the former entry does not end": {
-			planttest.Edit{File: move, Old: "	if err := b.leave(ctx); err != nil {", New: "	if err := b.leave(ctx); err != nil && b.Role == nil {"},
-			runs, "FAIL",
+			planttest.Edit{File: move, Old: "	if b.Former == nil {", New: "	if b.Former == nil || b.Role != nil {"},
+			runs, "Not equal",
 		},
 		"P23: the move of a primary is not stored": {
 			planttest.Edit{File: move, Old: "	role.Move = &Move{From: to.Configured, To: to.Address, Pending: true, Leaves: to.Leaves}\n", New: ""},
@@ -27,7 +27,7 @@ func bugsOfMoves() map[string]plantedBug {
 		},
 		"P23: a standby that moves takes over by the former register": {
 			planttest.Edit{File: standby, Old: "	case s.moves:\n		return ErrMoves\n", New: ""},
-			"TestAStandbyThatMovesIsNotPromoted", "is expected",
+			"TestAStandbyThatMovesIsNotPromoted", "but got nil",
 		},
 	}
 }

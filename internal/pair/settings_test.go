@@ -61,7 +61,7 @@ func TestAPromiseOutlivesAChangeOfTheLease(t *testing.T) {
 		w.settle()
 		pass(time.Second)
 		w.bucket.set(a.number(), way{away: true})
-		w.network.hold(true, true) // the primary has its promise
+		w.network.set(true) // the primary has its promise, and does not hear of the promotion
 		b.die(100)
 		b.lease = 0
 		b.boot()
@@ -130,7 +130,7 @@ func TestACopyOfADataDirectoryIsNamed(t *testing.T) {
 		a, b := w.machines[0], w.machines[1]
 		w.boot()
 		w.settle()
-		old := &machine{world: w, mem: a.clone(100), dir: a.dir, made: true}
+		old := &machine{world: w, address: a.address, mem: a.clone(100), dir: a.dir, made: true}
 		b.exit()
 		w.mode(a, pair.ModeAlone)
 		if w.seed == 0 {

@@ -17,7 +17,7 @@ import (
 func (w *world) cloneOf(of *machine, likeness datadir.Likeness) *machine {
 	w.Helper()
 	c := &machine{
-		world: w, name: "c", mem: of.clone(100), dir: w.TempDir(), made: true, reaches: w.peer(of), harm: harm{what: "a copy of " + of.name}, cloned: likeness,
+		world: w, name: "c", address: of.address, mem: of.clone(100), dir: w.TempDir(), made: true, reaches: w.peer(of), harm: harm{what: "a copy of " + of.name}, cloned: likeness,
 	}
 	require.NoError(w, os.WriteFile(filepath.Join(c.dir, pair.RoleFile), []byte(of.roleText()), 0o600))
 	return c

@@ -81,7 +81,7 @@ func commands() []Operation {
 		not("archive ls", "as archive gaps"), not("archive verify", onArchive),
 		not("archive take", onArchive),
 		not("restore", onArchive),
-		not("promote", onPair), not("unpair", onPair), not("pair status", onPair), not("pair begin", onPair), not("pair keys", "it writes files, and touches no data"),
+		not("promote", onPair), not("unpair", onPair), not("pair status", onPair), not("pair begin", onPair), not("pair move", onPair), not("pair keys", "it writes files, and touches no data"),
 		by("reconcile", "delivery.(*Deliveries).Reconcile"),
 		not("up", "it runs all roles in one process; e2e kills it"),
 		not("token", "it signs a token, and reads and writes nothing"),
