@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 )
 
@@ -117,6 +119,35 @@ func TestAnUnfollowTakesTheFirstAuthorFromTheList(t *testing.T) {
 		assert.Empty(t, r.of(r.hash(author)))
 		assert.Equal(t, 1-i, r.edges)
 	}
+}
+
+// An author who edits all the time does not push the look at the first edit away (C4).
+func TestALaterEditDelaysNoLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgenda(time.Hour, time.Hour, func() float64 { return 0 })
+		require.True(t, a.edit(access.Ref{Post: "p"}))
+		<-time.After(editTry / 2)
+		require.True(t, a.edit(access.Ref{Post: "p"}))
+		require.True(t, a.edit(access.Ref{Post: "q"}))
+		assert.Equal(t, editTry/2, time.Until(a.next()))
+	})
+}
+
+// A successful look at edited posts ends the series of failures.
+func TestAFailedLookAtEditedPostsIsRepeatedSoonAfterASuccess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgenda(time.Hour, time.Hour, func() float64 { return 0 })
+		refs, down := []access.Ref{{Post: "p"}}, errors.New("down")
+		for range 3 {
+			a.lookedAtEdited(refs, down)
+		}
+		assert.Greater(t, time.Until(a.next()), failedLook)
+		a.lookedAtEdited(refs, nil)
+		a.lookedAtEdited(refs, down)
+		assert.Equal(t, failedLook, time.Until(a.next()))
+	})
 }
 
 // nothing returns no new posts, and records the time from which posts were requested.

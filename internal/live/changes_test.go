@@ -131,7 +131,81 @@ func TestAnEditReachesOnlyHomesThatShowThePost(t *testing.T) {
 		assert.Len(t, left.edited, 1)
 		assert.Equal(t, 1, left.stale, "other pages follow an unfollow")
 		assert.Len(t, leftThere.edited, 1)
+		image := "https://img.example/a.png"
+		_, err := s.EditPost(t.Context(), "ben", post, feed.PostEdit{ImageURL: &image})
+		require.NoError(t, err)
+		pause(2 * time.Second)
+		assert.Len(t, ann.edited, 3, "an edit that leaves the text")
 		assert.Zero(t, ann.stale)
+	})
+}
+
+// unheard is a table whose updates happen, but have no answer.
+type unheard struct{ table.Store }
+
+func (u unheard) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	_, err := u.Store.Update(ctx, in)
+	return table.WriteResult{}, errors.Join(err, errors.New("no answer"))
+}
+
+func TestAnEditWithoutAnAnswerReachesTheStreams(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		raw := tabletest.NewMemory()
+		a := newAPI(t, raw, rare)
+		own := new(live.Wakes)
+		own.Wake(a.Hub)
+		s, _ := serviceOf(own.Store(unheard{raw}))
+		follow(t, raw, "ann", "ben")
+		c := a.client(t, "ann", "")
+		pause(time.Second)
+		post, text := a.published(t, "ben", "ann"), "y"
+		pause(time.Second)
+		_, err := s.EditPost(t.Context(), "ben", post, feed.PostEdit{Text: &text})
+		require.Error(t, err)
+		pause(time.Second)
+		assert.Equal(t, []string{post + " y"}, c.edited)
+	})
+}
+
+// duringEvent calls during while an event entry is put into the buffers.
+type duringEvent struct {
+	*api
+	during func()
+}
+
+func (d *duringEvent) StreamEvents(kind string, _ int) {
+	if kind == "entry" {
+		d.during()
+	}
+}
+
+// A user follows an author through another process. The author's first post is deleted while it is sent.
+func TestADeletionDuringTheFirstEventOfAnAuthorIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events, found := &duringEvent{}, make(chan struct{}, 2)
+		a, _, c := rules(t, func(c *live.Config) {
+			events.api, _ = c.Counters.(*api)
+			c.Counters = events
+			deleted := c.Frames.Deleted
+			c.Frames.Deleted = func(post string) ([]byte, error) {
+				found <- struct{}{} // the home lists the author
+				return deleted(post)
+			}
+		})
+		post := a.post(t, "ben")
+		events.during = func() {
+			go func() {
+				a.Deleted("ben", post)
+				found <- struct{}{} // also if no home lists the author
+			}()
+			<-found
+		}
+		a.deliver(t, "ben", post, "ann")
+		pause(time.Minute)
+		assert.Equal(t, []string{post}, c.posts)
+		assert.Equal(t, []string{post}, c.deleted)
 	})
 }
 
@@ -443,6 +517,12 @@ func TestAPageWithoutAListIsReadAgain(t *testing.T) {
 		put(t, own.Store(a.store), schema.FollowingItem("ben", "ann", time.Now(), "")) // does not fit any more
 		pause(11 * time.Minute)
 		assert.Equal(t, 1, b.stale)
+		_, err := own.Store(a.store).Delete(t.Context(), table.DeleteInput{Key: schema.FollowingItem("ben", "ann", time.Now(), "").Key})
+		require.NoError(t, err)
+		pause(31 * time.Minute) // the list is read again, and fits
+		known := b.stale
+		pause(time.Hour)
+		assert.Equal(t, known, b.stale)
 	})
 }
 
