@@ -41,9 +41,14 @@ type Content = messages.Content
 // Data is the JSON text of an object.
 type Data = messages.Data
 
+// Reference names the post to which a post refers.
+type Reference = messages.Reference
+
 // PostInput is the input of a new post, which has a text, an image or data. ExpiresAt is in whole seconds.
 type PostInput struct {
 	Content
+	// QuoteOf is the post that the new post quotes, "" for none.
+	QuoteOf        string
 	IdempotencyKey string
 }
 
@@ -56,6 +61,7 @@ type PostEdit struct{ Text, ImageURL, Data *string }
 type Post struct {
 	ID, AuthorID string
 	Content
+	Reference
 	CreatedAt, EditedAt time.Time
 }
 
@@ -108,14 +114,19 @@ type HomeItem struct {
 	Reaction  string
 	// CommentCount is exact at the time of the read (I4).
 	CommentCount int64
+	// Of is the post to which Post refers, with all values of an item: the original of a repost, or the quoted post. Of
+	// is nil for any other post, and for a quoted post that is gone or hidden from the viewer.
+	Of *HomeItem
 	// Kept is zero unless the read was for a Viewer with Kept.
 	Kept
 }
 
-// Viewer is the user for whom items are read. With Kept, the items have the viewer's bookmarks.
+// Viewer is the user for whom items are read. With Kept, the items have the viewer's bookmarks. With Once, the items
+// leave out posts that Once remembers (I16).
 type Viewer struct {
 	ID   string
 	Kept bool
+	Once *Once
 }
 
 // Kept has the things of a viewer that belong to a post.
@@ -150,14 +161,18 @@ func customBytes(kind, data string, mentions []string) int {
 
 // JSONBytes returns an upper bound of the size of the item in JSON.
 func (i HomeItem) JSONBytes() int {
-	return i.Post.JSONBytes() + page.JSONBytes(i.Author.Name) + page.JSONBytes(i.Author.ImageURL) + reactionBytes*len(i.Reactions)
+	n := i.Post.JSONBytes() + page.JSONBytes(i.Author.Name) + page.JSONBytes(i.Author.ImageURL) + reactionBytes*len(i.Reactions)
+	if i.Of != nil {
+		n += i.Of.JSONBytes()
+	}
+	return n
 }
 
 // reactionBytes is above the size of the JSON of one count by kind.
 const reactionBytes = messages.MaxReaction + 24
 
 func postOf(p schema.Post) Post {
-	return Post{ID: p.ID, AuthorID: p.Author, Content: p.Content, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
+	return Post{ID: p.ID, AuthorID: p.Author, Content: p.Content, Reference: p.Reference, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
 }
 
 func commentOf(c schema.Comment) Comment {

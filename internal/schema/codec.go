@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,5 +90,24 @@ func (c *codec) mentions(field *[]string) {
 		*field = mentionsOf(c.get(AttrMentions))
 	} else if len(*field) > 0 {
 		c.attrs = append(c.attrs, str(AttrMentions, strings.Join(*field, " ")))
+	}
+}
+
+// reference stores the post to which a post refers as its id, its author and its like shards.
+func (c *codec) reference(r *Reference) {
+	for _, of := range []struct {
+		attr string
+		post *string
+	}{{AttrRepostOf, &r.RepostOf}, {AttrQuoteOf, &r.QuoteOf}} {
+		text := ""
+		if !c.reading && *of.post != "" {
+			text = fmt.Sprint(*of.post, " ", r.OfAuthor, " ", max(1, r.OfShards))
+		}
+		if c.str(of.attr, &text, optional); c.reading && text != "" {
+			var shards string
+			*of.post, text, _ = strings.Cut(text, " ")
+			r.OfAuthor, shards, _ = strings.Cut(text, " ")
+			r.OfShards, _ = strconv.Atoi(shards)
+		}
 	}
 }
