@@ -42,46 +42,6 @@ func (s *Service) quoted(ctx context.Context, author, post string) (of Reference
 	return Reference{QuoteOf: cmp.Or(byID.ID, post), OfAuthor: byID.Author, OfShards: byID.LikeShards}, refused, access.Failure(refused)
 }
 
-// MostOnce is the number of originals that a paging of a home remembers.
-const MostOnce = 64
-
-// Once remembers the originals of the last reposts that a paging showed, so that the paging shows a post once (I16). A
-// post that shows at its own place needs no memory, because its reposts are newer.
-type Once struct{ before, shown []string }
-
-// NewOnce returns the memory of a page after pages that showed reposts of these originals.
-func NewOnce(shown []string) *Once { return &Once{shown, slices.Clone(shown)} }
-
-// Originals returns the remembered originals.
-func (o *Once) Originals() []string { return o.shown }
-
-// Keep forgets all items of the page but these.
-func (o *Once) Keep(items []HomeItem) {
-	o.shown = slices.Clone(o.before)
-	for _, it := range items {
-		o.add(it.Post.RepostOf)
-	}
-}
-
-func (o *Once) add(original string) {
-	if original != "" {
-		o.shown = append(o.shown, original)
-		o.shown = o.shown[max(0, len(o.shown)-MostOnce):]
-	}
-}
-
-// Takes reports whether a page shows a post that is visible, and remembers the original of a repost.
-func (o *Once) Takes(post string, of Reference) bool {
-	switch {
-	case o == nil:
-		return true
-	case slices.Contains(o.shown, post) || of.RepostOf != "" && slices.Contains(o.shown, of.RepostOf):
-		return false
-	}
-	o.add(of.RepostOf)
-	return true
-}
-
 // refTo returns the reference to a referred post.
 func refTo(of Reference) access.Ref {
 	return access.Ref{Post: of.Of(), Author: of.OfAuthor, LikeShards: max(1, of.OfShards)}

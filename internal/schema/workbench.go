@@ -32,7 +32,7 @@ func facets() []facet {
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
 	flush := Flush{Inc: inc, Seq: 1}
 	album := Post{ID: action, Author: alice, Content: Content{Text: "Two photos of the harbour.", Kind: "album", Data: `{"photos":[{"url":"https://img.example/1.jpg"},{"url":"https://img.example/2.jpg"}]}`, Mentions: []string{bob, "carol"}, ExpiresAt: at.Add(24 * time.Hour)}, LikeShards: 1}
-	repost := Post{ID: action, Author: bob, Reference: Reference{RepostOf: post, OfAuthor: alice, OfShards: 1}, LikeShards: 1}
+	repost := Post{ID: action[:25] + "D", Author: bob, Reference: Reference{RepostOf: post, OfAuthor: alice, OfShards: 1}, LikeShards: 1}
 	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()
 	return append([]facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
