@@ -65,6 +65,7 @@ func repostRows() []row {
 		bad("repost of a deleted post", "ben", "PUT", "/v1/posts/{worth}/repost", "", 404, "not-found"),
 		bad("repost of a repost of a deleted post", "ann", "PUT", "/v1/posts/{r2}/repost", "", 404, "not-found"),
 		do("ben ends the repost of a deleted post", "ben", "DELETE", "/v1/posts/{worth}/repost"),
+		do("ann deletes the post before the reposts", "ann", "DELETE", "/v1/posts/{before}"),
 		bad("repost nothing", "ben", "PUT", "/v1/posts/{nopost}/repost", "", 404, "not-found"),
 		do("end a repost of nothing", "ben", "DELETE", "/v1/posts/{nopost}/repost"),
 		bad("repost outside the grammar", "ben", "PUT", "/v1/posts/1/repost", "", 422, "invalid", "id"),
