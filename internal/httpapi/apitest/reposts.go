@@ -34,7 +34,7 @@ func repostRows() []row {
 		first,
 		repost("repost again", "ben", "worth"),
 		repost("repost of a repost", "ben", "r"),
-		shows("a repost in a home, and no second line", "ann", "&expand=view", line, older),
+		shows("a repost in a home, and no second line", "ann", "", line, older),
 		shows("a repost by pull", "ann", "&source=pull", line, older),
 		{name: "a repost by its id", as: "ann", method: "GET", path: "/v1/posts/{r}", status: 200, want: object{"repost_of": "{worth}", "text": ""}},
 		{name: "a repost as a view", as: "ann", method: "GET", path: "/v1/posts/{r}?expand=view", status: 200, want: object{"repost": original}},
