@@ -208,6 +208,19 @@ func (c *Client) CommentViewsByUser(id string) List[Comment] {
 	return list[Comment](c, view(), "v1", "users", id, "comments")
 }
 
+// Repost reposts a post to the caller's followers, or returns the caller's repost of the post. A repost of a repost is a
+// repost of its original.
+func (c *Client) Repost(ctx context.Context, post string) (Post, error) {
+	var repost Post
+	err := c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "repost")}, &repost)
+	return repost, err
+}
+
+// EndRepost ends the caller's repost of a post. The call is idempotent.
+func (c *Client) EndRepost(ctx context.Context, post string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "repost")}, nil)
+}
+
 // Like makes the caller like a post. The count changes within two like windows.
 func (c *Client) Like(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "like")}, nil)

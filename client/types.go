@@ -75,6 +75,8 @@ type PostInput struct {
 	Kind     string          `json:"kind,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
 	Mentions []string        `json:"mentions,omitempty"`
+	// QuoteOf is the post that the new post quotes, "" for none.
+	QuoteOf string `json:"quote_of,omitempty"`
 	// ExpiresAt is the end of the post. The zero time means that the post has no end.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// IdempotencyKey makes repeated calls create only one post, even after a restart of the caller. If it
@@ -112,6 +114,10 @@ type Post struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 	Mentions  []string        `json:"mentions,omitempty" nullable:"false" doc:"Ids of users, also of unknown ones."`
 	ExpiresAt time.Time       `json:"expires_at,omitzero" doc:"From then on no call shows the post."`
+	// RepostOf is the original of a repost, and QuoteOf is the post that a post quotes. OfAuthorID is the author of either.
+	RepostOf   string `json:"repost_of,omitempty" doc:"The original of a repost. A repost has no text of its own."`
+	QuoteOf    string `json:"quote_of,omitempty" doc:"The post that the post quotes. It may be gone."`
+	OfAuthorID string `json:"of_author_id,omitempty" doc:"The author of the post that repost_of or quote_of names."`
 }
 
 // CommentInput is a new comment. Only Text is required.
@@ -194,6 +200,10 @@ type HomeItem struct {
 	Reactions    map[string]int64 `json:"reactions,omitzero" doc:"The number of users of each kind of reaction that somebody has, likes among them. Absent where only likes are configured."`
 	Reaction     string           `json:"reaction,omitempty" doc:"The kind of your reaction. Absent if you have none, or where only likes are configured."`
 	CommentCount int64            `json:"comment_count" doc:"The number of comments at the time of the read. The like count follows soon, this one is exact at once."`
+	// Repost is the original of a repost, and Quote is the post that a post quotes. Quote is nil if that post is gone or
+	// hidden from the caller.
+	Repost *HomeItem `json:"repost,omitempty" doc:"The original of a repost: show it, and the author of the repost beside it."`
+	Quote  *HomeItem `json:"quote,omitempty" doc:"The post that the post quotes. Absent if that post is gone or hidden from you."`
 }
 
 // PostView is a post with all values that a page shows.

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -25,6 +26,34 @@ type Content struct {
 	Mentions []string `json:"mentions,omitempty" jsonschema:"maxItems=50,uniqueItems=true" id:"user"`
 	// ExpiresAt is the end of the post, zero for a post without an end.
 	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"` //nolint:modernize // the generator of the schemas reads omitempty
+}
+
+// Reference names the post to which a post refers: a repost its original, and a quote the post that it quotes.
+type Reference struct {
+	RepostOf string `json:"repost_of,omitempty" id:"ulid"`
+	QuoteOf  string `json:"quote_of,omitempty" id:"ulid"`
+	// OfAuthor and OfShards are the author of that post and its number of like shards.
+	OfAuthor string `json:"of_author,omitempty" id:"user"`
+	OfShards int    `json:"of_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
+}
+
+// Of returns the id of the post to which a post refers, "" for none.
+func (r Reference) Of() string { return cmp.Or(r.RepostOf, r.QuoteOf) }
+
+// check reports the faults of a reference. A repost has nothing of its own.
+func (r Reference) check(c Content, refuse func(field, detail string)) {
+	if r.RepostOf != "" && r.QuoteOf != "" {
+		refuse("quote_of", "is of a repost: a post refers to one post")
+	}
+	if (r.Of() == "") != (r.OfAuthor == "") || r.Of() == "" && r.OfShards != 0 {
+		refuse("of_author", "must name the author of repost_of or quote_of, and nobody else")
+	}
+	if r.OfShards < 0 || r.OfShards > MaxLikeShards {
+		refuse("of_shards", fmt.Sprintf("is not between 0 and %d", MaxLikeShards))
+	}
+	if r.RepostOf != "" && (c.Text != "" || len(c.Images) > 0 || c.Kind != "" || c.Data != "" || len(c.Mentions) > 0) {
+		refuse("repost_of", "is of a post with content of its own: quote the post instead")
+	}
 }
 
 // Data is the text of a JSON object, "" for none.

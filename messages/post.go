@@ -16,6 +16,7 @@ type PostCreated struct {
 	PostID   string `json:"post_id" id:"ulid"`
 	AuthorID string `json:"author_id" id:"user,group"`
 	Content
+	Reference
 	// LikeShards is the number of partitions of the post's like list. It never changes.
 	// Fanfare's API always sets it. Another producer omits it: then the worker decides
 	// the number, and writes the post without a look for the API's write.
@@ -36,6 +37,10 @@ type PostDeleted struct {
 func (e *PostCreated) check() error {
 	var all faults
 	e.Content.Check(all.refuse)
+	e.Reference.check(e.Content, all.refuse)
+	if e.RepostOf != "" && e.LikeShards == 0 {
+		all.refuse("repost_of", "is of another producer's post: only the API makes reposts, at most one of each post")
+	}
 	if at, bad := id.Time(e.PostID); bad == nil && !e.ExpiresAt.IsZero() && !e.End().After(at) {
 		all.refuse("expires_at", "is not after the post, in whole seconds")
 	}

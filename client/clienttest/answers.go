@@ -60,6 +60,10 @@ func answer(refusal oracle.Refusal, status int) (int, any) {
 		p := problem(http.StatusForbidden)
 		p.Type = "blocked"
 		return http.StatusForbidden, p
+	case oracle.IsRepost:
+		p := problem(http.StatusConflict)
+		p.Type = "is-repost"
+		return http.StatusConflict, p
 	}
 	return status, nil
 }

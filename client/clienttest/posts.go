@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -41,15 +42,44 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	if ahead := time.Until(in.ExpiresAt); !in.ExpiresAt.IsZero() && (ahead < time.Minute-time.Second || ahead > 366*24*time.Hour) {
 		return fail(http.StatusUnprocessableEntity, "expires_at")
 	}
-	postID, err := s.ids.New()
-	if err != nil {
-		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand never fails
+	quoted := s.feed.Original(in.QuoteOf)
+	if in.QuoteOf != "" {
+		if refusal := s.feed.Open(user, quoted); refusal != 0 {
+			return answer(refusal, 0)
+		}
 	}
-	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, Images: in.Images, CreatedAt: time.Now().UTC(), Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, ExpiresAt: in.ExpiresAt.UTC().Truncate(time.Second)}
+	post := client.Post{ID: s.newID(), QuoteOf: quoted, OfAuthorID: s.feed.Posts[quoted].AuthorID, AuthorID: user, Text: in.Text, Images: in.Images, CreatedAt: time.Now().UTC(), Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, ExpiresAt: in.ExpiresAt.UTC().Truncate(time.Second)}
 	s.feed.Posts[post.ID] = post
 	s.keys[key] = keyed{in, post}
 	s.deliver(post)
 	return http.StatusCreated, post
+}
+
+func (s *Server) newID() string {
+	made, err := s.ids.New()
+	if err != nil {
+		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand never fails
+	}
+	return made
+}
+
+func (s *Server) repost(user string, r *http.Request) (int, any) {
+	of := s.feed.Original(r.PathValue("post"))
+	if refusal := s.feed.Open(user, of); refusal != 0 {
+		return answer(refusal, 0)
+	}
+	post := s.feed.Posts[s.feed.RepostBy(user, of)]
+	if post.ID == "" {
+		post = client.Post{ID: s.newID(), AuthorID: user, CreatedAt: time.Now().UTC(), ExpiresAt: s.feed.Posts[of].ExpiresAt, RepostOf: of, OfAuthorID: s.feed.Posts[of].AuthorID}
+		s.feed.Posts[post.ID] = post
+		s.deliver(post)
+	}
+	return http.StatusOK, post
+}
+
+func (s *Server) endRepost(user string, r *http.Request) (int, any) {
+	s.feed.Drop(s.feed.RepostBy(user, s.feed.Original(r.PathValue("post"))))
+	return http.StatusNoContent, nil
 }
 
 // endPosts removes the posts that have ended.
@@ -62,6 +92,9 @@ func (s *Server) endPosts() {
 }
 
 func (s *Server) post(viewer string, r *http.Request) (int, any) {
+	if expand(r) && !s.feed.Shows(viewer, r.PathValue("id")) {
+		return fail(http.StatusNotFound)
+	}
 	if expand(r) {
 		return http.StatusOK, s.view(viewer, r.PathValue("id"))
 	}
@@ -74,7 +107,7 @@ func (s *Server) editPost(user string, r *http.Request) (int, any) {
 	if err := decode(r, &in); err != nil || in.Text != nil && badText(*in.Text, 0, 5000) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
-	if refusal := s.feed.ByAuthor(user, post.ID); refusal != 0 {
+	if refusal := cmp.Or(s.feed.ByAuthor(user, post.ID), s.feed.Own(post.ID)); refusal != 0 {
 		return answer(refusal, 0)
 	}
 	if in.Text != nil {
@@ -145,7 +178,10 @@ func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
 	var posts []client.Post
 	var views []client.PostView
 	for _, post := range s.feed.PostsOf(r.PathValue("id")) {
-		posts, views = append(posts, s.feed.Posts[post]), append(views, s.view(viewer, post))
+		posts = append(posts, s.feed.Posts[post])
+		if s.feed.Shows(viewer, post) {
+			views = append(views, s.view(viewer, post))
+		}
 	}
 	if expand(r) {
 		return page(r, views, func(v client.PostView) string { return v.Post.ID })

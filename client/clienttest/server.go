@@ -85,6 +85,8 @@ func New() *Server {
 		"PATCH /v1/posts/{id}":                     s.editPost,
 		"DELETE /v1/posts/{id}":                    s.deletePost,
 		"GET /v1/users/{id}/posts":                 s.postsByUser,
+		"PUT /v1/posts/{post}/repost":              s.repost,
+		"DELETE /v1/posts/{post}/repost":           s.endRepost,
 		"PUT /v1/posts/{id}/like":                  s.react,
 		"DELETE /v1/posts/{id}/like":               s.unreact,
 		"GET /v1/posts/{id}/likes":                 s.likers,

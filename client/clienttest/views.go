@@ -25,6 +25,12 @@ func (s *Server) item(viewer, post string) client.HomeItem {
 	item := client.HomeItem{
 		Post: s.feed.Posts[post], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL}, LikeCount: s.count(post), Liked: own == kindLike,
 	}
+	of := s.feed.Refers(viewer, post)
+	if of != "" && item.Post.RepostOf != "" {
+		item.Repost = new(s.item(viewer, of))
+	} else if of != "" {
+		item.Quote = new(s.item(viewer, of))
+	}
 	if len(s.Reactions) > 0 {
 		item.Reactions, item.Reaction = s.feed.ReactionCounts(post), own
 	}
@@ -60,7 +66,7 @@ func (s *Server) usersByID(viewer string, r *http.Request) (int, any) {
 
 func (s *Server) postsByID(viewer string, r *http.Request) (int, any) {
 	return found(r, func(id string) (client.PostView, bool) {
-		if _, ok := s.feed.Posts[id]; !ok {
+		if !s.feed.Shows(viewer, id) {
 			return client.PostView{}, false
 		}
 		return s.view(viewer, id), true

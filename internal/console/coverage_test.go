@@ -78,6 +78,8 @@ func leftOut() map[string]string {
 		"get-reaction":     "a post's view has the reader's reaction",
 		"count-likes":      "count-reactions has the likes, too",
 		"get-relationship": "a user's view has both follows",
+		"repost":           "the console shows reposts and makes none",
+		"end-repost":       "the console shows reposts and makes none",
 		"list-markers":     "markers belong to the programs that name them",
 		"get-marker":       "markers belong to the programs that name them",
 		"put-marker":       "markers belong to the programs that name them",

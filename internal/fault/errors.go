@@ -35,6 +35,8 @@ const (
 	Limit
 	// Blocked means that a block exists between the two users.
 	Blocked
+	// IsRepost means that the call is for posts with content of their own, and the named post is a repost.
+	IsRepost
 	// IndexOff means that the list needs the index of likes by user, which is switched off.
 	IndexOff
 	// NotificationsOff means that the call is about notifications, which are switched off.
@@ -63,6 +65,8 @@ func (k Kind) String() string {
 		return "limit"
 	case Blocked:
 		return "blocked"
+	case IsRepost:
+		return "is a repost"
 	case IndexOff:
 		return "index off"
 	case NotificationsOff:

@@ -378,6 +378,12 @@ func writePatterns() []accessPattern {
 			_, err := s.TakeDown(ctx, "moderation", s.ids[3], strings.Repeat("x", 100))
 			return err
 		}},
+		{"repost", "`p#P` / `info`, a look for a block, the binding in `u#U#repost`; then as a post", func(ctx context.Context, s *sample) error {
+			_, err := s.cold().Repost(ctx, "viewer", s.ids[4])
+			return err
+		}},
+		{"repost again", "nothing", func(ctx context.Context, s *sample) error { _, err := s.Repost(ctx, "viewer", s.ids[4]); return err }},
+		{"end a repost", "as the deletion of a post, then the binding", func(ctx context.Context, s *sample) error { return s.EndRepost(ctx, "viewer", s.ids[4]) }},
 	}
 }
 

@@ -147,6 +147,9 @@ func TestTheLimitsCountWhatEachKindOfCallCauses(t *testing.T) {
 			}
 			e.famous(user, 2500)
 		}, post(feed.PostInput{Content: feed.Content{Text: "x"}}), true},
+		{"a repost", nil, func(ctx context.Context, user string) error { _, err := e.Repost(ctx, user, fat.ID); return err }, true},
+		{"a quote", nil, post(feed.PostInput{Content: feed.Content{Text: "x"}, QuoteOf: fat.ID}), true},
+		{"the end of a repost", func(user string) { e.world.repost(user, fat.ID) }, func(ctx context.Context, user string) error { return e.EndRepost(ctx, user, fat.ID) }, false},
 		{"a comment", nil, comment(thin.ID, feed.CommentInput{Text: "x"}), true},
 		{"a comment on the largest post", nil, comment(fat.ID, feed.CommentInput{Text: "x"}), true},
 		{"a comment with a mention", nil, comment(thin.ID, feed.CommentInput{Text: "x", Mentions: friends[:1]}), true},

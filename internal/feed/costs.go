@@ -19,6 +19,8 @@ const (
 	unitsOfPostKB = 2
 	// bytesOfPost is the size of the longest key, byline and numbers of a post.
 	bytesOfPost = 600
+	// A quote and a repost read the post that they refer to, and a block; a repost also reads and writes its binding.
+	unitsOfReference = 6
 	// unitsOfKey is for the record of an Idempotency-Key.
 	unitsOfKey = 1
 	// A follow also counts unitsOfCopy for each post that its backfill copies: for the entry, and for the
@@ -60,6 +62,9 @@ func (s *Service) costOfPost(p schema.Post, followers int64, keyed bool) cost {
 		own: unitsOfPost + unitsOfPostKB*(size-min(size, 1)),
 		// Each page of 1,000 followers is read, and is a chunk with a record.
 		later: unitsOfDelivery + readUnits(size-min(size, 1)) + followers + followers/32 + s.costOfNotices(len(p.Mentions), 0),
+	}
+	if p.Of() != "" {
+		c.own += unitsOfReference
 	}
 	if keyed {
 		c.own += unitsOfKey

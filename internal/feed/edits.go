@@ -31,11 +31,15 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	if err := edit.validate(); err != nil {
 		return Post{}, err
 	}
-	if _, err := s.ownPost(ctx, user, post); err != nil {
+	byID, err := s.ownPost(ctx, user, post)
+	if err != nil {
+		return Post{}, err
+	}
+	if err := access.NotRepost(byID); err != nil {
 		return Post{}, err
 	}
 	var edited Post
-	err := s.access.RetryChanged(func() (changed bool, err error) {
+	err = s.access.RetryChanged(func() (changed bool, err error) {
 		edited, changed, err = s.edit(ctx, user, post, edit)
 		return changed, err
 	})

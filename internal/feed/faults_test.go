@@ -237,6 +237,20 @@ func operations() []operation {
 			},
 		},
 		{
+			name: "Repost", writes: 2, durable: 2,
+			do: func(w *world, s stage) error { _, err := w.Repost(ctx, "ann", s.post.ID); return err },
+			done: func(w *world, _ stage) bool {
+				return len(w.home("ann", 5, home.Query{})) == 1 && len(w.partition(schema.RepostsPK("ann"))) == 1
+			},
+		},
+		{
+			name: "EndRepost", writes: 2, durable: never,
+			do: func(w *world, s stage) error { return w.EndRepost(ctx, "eve", s.post.ID) },
+			done: func(w *world, _ stage) bool {
+				return len(w.partition(schema.RepostsPK("eve"))) == 0 && len(w.partition(schema.PostsPK("eve"))) == 0
+			},
+		},
+		{
 			name: "EditPost", writes: 1, durable: never,
 			do: func(w *world, s stage) error {
 				text := "edited"
@@ -297,6 +311,7 @@ func newStage(t *testing.T) (*world, *tap, stage) {
 	var s stage
 	s.post = w.post("bob", "old")
 	w.bookmark("cid", s.post)
+	w.repost("eve", s.post.ID)
 	w.marker("cid", "home", "1", "1")
 	var err error
 	s.comment, err = w.CreateComment(t.Context(), "ann", s.post.ID, "old")

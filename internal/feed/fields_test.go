@@ -19,10 +19,12 @@ import (
 )
 
 // everyField returns a post with a value in each field. A new field of feed.PostInput needs a value here.
-func everyField(t *testing.T, now time.Time) feed.PostInput {
+func everyField(t *testing.T, w *world) feed.PostInput {
 	t.Helper()
+	quoted, now := w.post("ann", "quoted").ID, w.clock.now()
+	w.published.take()
 	in := feed.PostInput{
-		Content: feed.Content{Text: "x", Images: []feed.Image{{URL: "https://img.example/a.png", Alt: "A", Width: new(3), Height: new(2)}}, Kind: "album", Data: `{"a":1}`, Mentions: []string{"bob"}, ExpiresAt: now.Add(time.Hour).Truncate(time.Second)}, IdempotencyKey: "k",
+		Content: feed.Content{Text: "x", Images: []feed.Image{{URL: "https://img.example/a.png", Alt: "A", Width: new(3), Height: new(2)}}, Kind: "album", Data: `{"a":1}`, Mentions: []string{"bob"}, ExpiresAt: now.Add(time.Hour).Truncate(time.Second)}, QuoteOf: quoted, IdempotencyKey: "k",
 	}
 	for field, value := range leaves(in) {
 		require.Falsef(t, value.IsZero(), "set %s in everyField", field.Name)
@@ -34,7 +36,7 @@ func everyField(t *testing.T, now time.Time) feed.PostInput {
 func TestEachFieldOfAPostIsStoredByEachWriter(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
-	made, err := w.CreatePost(t.Context(), "ann", everyField(t, w.clock.now()))
+	made, err := w.CreatePost(t.Context(), "ann", everyField(t, w))
 	require.NoError(t, err)
 	item := func() *table.Item { return w.get(t, schema.PostKey("ann", made.ID)) }
 	byAPI := item()
@@ -104,7 +106,7 @@ func TestEachFieldOfAProfileIsStoredByAnImport(t *testing.T) {
 func TestAnIdempotencyKeyBindsEachField(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
-	in := everyField(t, w.clock.now())
+	in := everyField(t, w)
 	made, err := w.CreatePost(t.Context(), "ann", in)
 	require.NoError(t, err)
 	for field, value := range leaves(in) {

@@ -24,6 +24,8 @@ type draft struct {
 	// later is the units of the work that follows the answer.
 	later int64
 	use   use
+	// unquotable is the refusal of a quote, which a bound key does not get.
+	unquotable error
 }
 
 // bindKey binds an Idempotency-Key to the post of a draft. If an earlier call bound the key with the
@@ -34,7 +36,7 @@ type draft struct {
 // and returns refused, unless the key is already bound.
 func (s *Service) bindKey(ctx context.Context, key string, d draft, refused error) (bound schema.Post, found *schema.Post, err error) {
 	now, p := s.access.Now(), d.post
-	hash, err := hashBody(p.Content)
+	hash, err := hashBody(p.Content, p.QuoteOf)
 	if err != nil {
 		return schema.Post{}, nil, fmt.Errorf("hash the body of a post: %w", err)
 	}
@@ -85,9 +87,12 @@ func (s *Service) bindKey(ctx context.Context, key string, d draft, refused erro
 }
 
 // hashBody returns a hash of all fields that the author wrote.
-func hashBody(c Content) (string, error) {
+func hashBody(c Content, quoteOf string) (string, error) {
 	c.ExpiresAt = c.ExpiresAt.Truncate(time.Second).UTC() // as the post keeps it
-	text, err := json.Marshal(c)
+	text, err := json.Marshal(struct {
+		Content
+		QuoteOf string `json:"quote_of,omitempty"`
+	}{c, quoteOf})
 	hash := sha256.Sum256(text)
 	return base64.RawURLEncoding.EncodeToString(hash[:]), err
 }

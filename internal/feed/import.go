@@ -149,7 +149,7 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 // timeline entry.
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
 	in := PostInput{Content: post.Content}
-	if err := in.validate(); err != nil {
+	if err := in.validateWith(post.Reference); err != nil {
 		return schema.PostRef{}, err
 	}
 	post.Content = in.Content

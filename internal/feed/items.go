@@ -17,8 +17,17 @@ import (
 //
 // Posts are read consistently, so that no post shows after its deletion was answered (I2). Authors,
 // counts and the viewer's likes may be older. posts contains the posts if the caller has read them, or
-// is nil.
+// is nil. Posts to which these posts refer take one more round (refers.go).
 func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer Viewer, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
+	items, err := s.hydrate(ctx, calls, viewer, refs, posts)
+	if err != nil {
+		return nil, err
+	}
+	return s.withReferred(ctx, viewer, items, nil)
+}
+
+// hydrate is Hydrate without the posts to which the posts refer.
+func (s *Service) hydrate(ctx context.Context, calls *page.Budget, viewer Viewer, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
 	var own map[string]string
@@ -59,6 +68,52 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer Viewer
 	return s.items(itemParts{posts, found, own, kept, bylines}, refs, keys)
 }
 
+// withReferred adds the posts to which items refer, by one more round, and leaves out reposts whose originals are gone
+// or hidden from the viewer. Then it leaves out the posts that the viewer's Once remembers, so only a visible repost
+// hides another reference to its original. The reads of withReferred do not come out of the calls of the page, because
+// a page might end empty with a cursor. read has the posts that the caller has read, or is nil.
+func (s *Service) withReferred(ctx context.Context, viewer Viewer, items []HomeItem, read *referred) ([]HomeItem, error) {
+	all := make([]Reference, len(items))
+	for i := range items {
+		all[i] = items[i].Post.Reference
+	}
+	shown := map[string]*HomeItem{}
+	if refs := refsTo(all); len(refs) > 0 {
+		if read == nil {
+			read = &referred{}
+		}
+		var found []HomeItem
+		err := s.access.All(ctx,
+			func(ctx context.Context) (err error) {
+				if read.hidden == nil {
+					read.hidden, err = s.hiddenAmong(ctx, viewer.ID, refs)
+				}
+				return err
+			},
+			func(ctx context.Context) (err error) {
+				found, err = s.hydrate(ctx, &page.Budget{}, viewer, refs, read.posts)
+				return err
+			},
+		)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			if !read.hidden[found[i].Author.ID] {
+				shown[found[i].Post.ID] = &found[i]
+			}
+		}
+	}
+	kept := items[:0]
+	for _, it := range items {
+		it.Of = shown[it.Post.Of()]
+		if (it.Of != nil || it.Post.RepostOf == "") && viewer.Once.Takes(it.Post.ID, it.Post.Reference) {
+			kept = append(kept, it)
+		}
+	}
+	return kept, nil
+}
+
 // FillUp returns items as Hydrate does, for a page that lacks missing items because posts were
 // deleted. The next posts may be deleted, too, so FillUp reads the posts first, and then the counts,
 // authors and likes of shown posts only. more reports whether a living post follows the page.
@@ -71,7 +126,10 @@ func (s *Service) FillUp(ctx context.Context, viewer Viewer, refs []access.Ref, 
 		_, ok := posts[schema.PostKey(r.Author, r.Post)]
 		return !ok
 	})
-	shown := living[:min(missing, len(living))]
+	shown, more, read, err := s.firstShown(ctx, viewer, posts, living, missing)
+	if err != nil {
+		return nil, false, err
+	}
 	keys := homeKeysOf(shown)
 	bylines := s.bylinesFrom()
 	authors := authorKeys(keys, func(i int) bool { return shown[i].Post < bylines || lacksByline(posts[keys[i].post]) })
@@ -96,7 +154,12 @@ func (s *Service) FillUp(ctx context.Context, viewer Viewer, refs []access.Ref, 
 		return nil, false, err
 	}
 	items, err = s.items(itemParts{posts, found, own, kept, bylines}, shown, keys)
-	return items, len(living) > missing, err
+	if err != nil {
+		return nil, false, err
+	}
+	viewer.Once = nil // firstShown has left out the repeats
+	items, err = s.withReferred(ctx, viewer, items, read)
+	return items, more, err
 }
 
 // bylinesFrom returns the lowest id of the posts that show their bylines.

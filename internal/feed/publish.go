@@ -25,10 +25,15 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	if err := in.validate(); err != nil {
 		return Post{}, err
 	}
-	draft, err := s.newPost(ctx, author, in)
+	quoted, unquotable, err := s.quoted(ctx, author, in.QuoteOf)
 	if err != nil {
 		return Post{}, err
 	}
+	draft, err := s.newPost(ctx, author, in, quoted)
+	if err != nil {
+		return Post{}, err
+	}
+	draft.unquotable = unquotable
 	err = s.inTurn(ctx, draft.use, func(now use) (err error) {
 		draft.use = now
 		draft.post, err = s.publishDraft(ctx, in.IdempotencyKey, draft)
@@ -44,7 +49,7 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 // an earlier call with the same key. A call with a bound key is never refused, and a refused call
 // binds no key.
 func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema.Post, error) {
-	refused := cmp.Or(s.endFault(d.post), s.refused(d.use))
+	refused := cmp.Or(d.unquotable, s.endFault(d.post), s.refused(d.use))
 	if refused != nil && key == "" {
 		return schema.Post{}, refused
 	}
@@ -58,8 +63,13 @@ func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema
 		}
 		d.post, d.use.hour = bound, schema.HourOf(access.TimeOf(bound.ID))
 	}
+	return d.post, s.commitDraft(ctx, d)
+}
+
+// commitDraft publishes the post of a draft, and writes the post.
+func (s *Service) commitDraft(ctx context.Context, d draft) error {
 	if err := s.access.PublishPost(ctx, d.post); err != nil {
-		return schema.Post{}, err
+		return err
 	}
 	s.cfg.Posted()
 	access.Cause(ctx, d.later)
@@ -70,12 +80,13 @@ func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema
 		s.access.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
 			zap.String("post", d.post.ID), zap.Error(err))
 	}
-	return d.post, nil
+	return nil
 }
 
 // newPost gives a post its id, its number of like shards, and its byline. The id and the number never
-// change.
-func (s *Service) newPost(ctx context.Context, author string, in PostInput) (made draft, err error) {
+// change. The id is above the id of the post to which the post refers: a home shows the newest reference to
+// a post, and other authors' clocks may be ahead.
+func (s *Service) newPost(ctx context.Context, author string, in PostInput, of Reference) (made draft, err error) {
 	floor, read, known := s.cfg.Authors.known(author, s.access.Now(), s.access.KeptNames)
 	var items []table.Item
 	if !known || s.cfg.UserUnits > 0 { // the units of an hour are never remembered
@@ -83,7 +94,7 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (mad
 			return draft{}, err
 		}
 	}
-	post, err := s.access.IDs.After(max(floor, read.after))
+	post, err := s.access.IDs.After(max(floor, read.after, of.RepostOf))
 	if err != nil {
 		return draft{}, fmt.Errorf("feed: %w", err)
 	}
@@ -92,11 +103,11 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (mad
 	}
 	s.cfg.Authors.note(author, post, authorRead{})
 	made = draft{
-		post:  schema.Post{ID: post, Author: author, Content: in.Content, LikeShards: read.shards, Byline: read.byline},
+		post:  schema.Post{ID: post, Author: author, Content: in.Content, Reference: of, LikeShards: read.shards, Byline: read.byline},
 		after: read.after,
 	}
-	of := s.costOfPost(made.post, read.followers, in.IdempotencyKey != "")
-	made.later, made.use = of.later, s.useOfPost(made.post, of, items)
+	costs := s.costOfPost(made.post, read.followers, in.IdempotencyKey != "")
+	made.later, made.use = costs.later, s.useOfPost(made.post, costs, items)
 	return made, nil
 }
 
@@ -213,10 +224,10 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	}
 	in := PostInput{Content: e.Content}
 	// The values of another producer have not been checked yet.
-	if err := in.validate(); err != nil {
+	if err := in.validateWith(e.Reference); err != nil {
 		return schema.Post{}, messages.Permanent(messages.ReasonRefused, "%v", err)
 	}
-	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, LikeShards: e.LikeShards}
+	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, Reference: e.Reference, LikeShards: e.LikeShards}
 	items, err := s.userItems(ctx, e.AuthorID)
 	if err != nil {
 		return schema.Post{}, err

@@ -56,22 +56,30 @@ func (w *world) crowd(viewer string, authors, posts int) []string {
 func TestHomeTakesTwoRoundTripsAndFortyKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		authors, posts int
+		reposts        int
 		marked, view   bool
 		keys           int
 		trips          int
 	}{
-		"a page and more, as views":               {authors: 19, posts: 30, view: true, keys: 20*2 + 1, trips: 2},
-		"less than a page":                        {authors: 5, posts: 12, keys: 12 * 2, trips: 2},
-		"a page and more, one author":             {authors: 1, posts: 30, keys: 20 * 2, trips: 2},
-		"a page and more, 19 authors":             {authors: 19, posts: 30, keys: 20 * 2, trips: 2},
-		"a page and more, as many authors":        {authors: 30, posts: 30, keys: 20 * 2, trips: 2},
-		"a page and more, with a marked author":   {authors: 19, posts: 30, marked: true, keys: 20 * 2, trips: 3},
-		"nobody followed and nothing ever posted": {authors: 1, posts: 0, keys: 0, trips: 1},
+		// One more round reads the originals, their counts, and the side of a block with their author.
+		"a page and more, 6 reposts of a stranger": {authors: 19, posts: 24, reposts: 6, keys: 20*2 + 6*2 + 1, trips: 3},
+		"a page and more, as views":                {authors: 19, posts: 30, view: true, keys: 20*2 + 1, trips: 2},
+		"less than a page":                         {authors: 5, posts: 12, keys: 12 * 2, trips: 2},
+		"a page and more, one author":              {authors: 1, posts: 30, keys: 20 * 2, trips: 2},
+		"a page and more, 19 authors":              {authors: 19, posts: 30, keys: 20 * 2, trips: 2},
+		"a page and more, as many authors":         {authors: 30, posts: 30, keys: 20 * 2, trips: 2},
+		"a page and more, with a marked author":    {authors: 19, posts: 30, marked: true, keys: 20 * 2, trips: 3},
+		"nobody followed and nothing ever posted":  {authors: 1, posts: 0, keys: 0, trips: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, tp := tapped(t)
 				names := w.crowd("viewer", c.authors, c.posts)
+				w.users("stranger")
+				for i := range c.reposts {
+					w.repost(names[i], w.post("stranger", "x").ID)
+					w.deliver()
+				}
 				if c.marked {
 					require.NoError(t, w.Unfollow(t.Context(), "viewer", names[0]))
 					w.follow("viewer", names[0])
@@ -84,7 +92,7 @@ func TestHomeTakesTwoRoundTripsAndFortyKeys(t *testing.T) {
 				if took := time.Since(began); took != time.Duration(c.trips)*time.Second {
 					t.Errorf("it took %s, want %d round trips of a second", took, c.trips)
 				}
-				if want := min(c.posts, 20); len(l.Items) != want || (l.NextCursor != "") != (c.posts > 20) {
+				if want := min(c.posts+c.reposts, 20); len(l.Items) != want || (l.NextCursor != "") != (c.posts+c.reposts > 20) {
 					t.Errorf("%d items, cursor %q", len(l.Items), l.NextCursor)
 				}
 				keys, queries := 0, 0
@@ -108,6 +116,9 @@ func TestHomeTakesTwoRoundTripsAndFortyKeys(t *testing.T) {
 				}
 				if c.view {
 					wantQueries++ // the viewer's bookmarks
+				}
+				if c.reposts > 0 {
+					wantQueries += 2 // the viewer's mutes, and own likes of the originals
 				}
 				assert.Equal(t, wantQueries, queries)
 			})

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"slices"
 	"time"
 
 	"fanfare/internal/feed/access"
@@ -41,9 +42,14 @@ type Content = messages.Content
 // Data is the JSON text of an object.
 type Data = messages.Data
 
+// Reference names the post to which a post refers.
+type Reference = messages.Reference
+
 // PostInput is the input of a new post, which has a text, an image or data. ExpiresAt is in whole seconds.
 type PostInput struct {
 	Content
+	// QuoteOf is the post that the new post quotes, "" for none.
+	QuoteOf        string
 	IdempotencyKey string
 }
 
@@ -62,6 +68,7 @@ type PostEdit struct {
 type Post struct {
 	ID, AuthorID string
 	Content
+	Reference
 	CreatedAt, EditedAt time.Time
 }
 
@@ -114,14 +121,59 @@ type HomeItem struct {
 	Reaction  string
 	// CommentCount is exact at the time of the read (I4).
 	CommentCount int64
+	// Of is the post to which Post refers, with all values of an item: the original of a repost, or the quoted post. Of
+	// is nil for any other post, and for a quoted post that is gone or hidden from the viewer.
+	Of *HomeItem
 	// Kept is zero unless the read was for a Viewer with Kept.
 	Kept
 }
 
-// Viewer is the user for whom items are read. With Kept, the items have the viewer's bookmarks.
+// Viewer is the user for whom items are read. With Kept, the items have the viewer's bookmarks. With Once, the items
+// leave out posts that Once remembers (I16).
 type Viewer struct {
 	ID   string
 	Kept bool
+	Once *Once
+}
+
+// MostOnce is the number of originals that a paging of a home remembers.
+const MostOnce = 64
+
+// Once remembers the originals of the last reposts that a paging showed, so that the paging shows a post once (I16). A
+// post that shows at its own place needs no memory, because its reposts are newer.
+type Once struct{ before, shown []string }
+
+// NewOnce returns the memory of a page after pages that showed reposts of these originals.
+func NewOnce(shown []string) *Once { return &Once{shown, slices.Clone(shown)} }
+
+// Originals returns the remembered originals.
+func (o *Once) Originals() []string { return o.shown }
+
+// Keep forgets all items of the page but these.
+func (o *Once) Keep(items []HomeItem) {
+	o.shown = slices.Clone(o.before)
+	for _, it := range items {
+		o.add(it.Post.RepostOf)
+	}
+}
+
+func (o *Once) add(original string) {
+	if original != "" {
+		o.shown = append(o.shown, original)
+		o.shown = o.shown[max(0, len(o.shown)-MostOnce):]
+	}
+}
+
+// Takes reports whether a page shows a post that is visible, and remembers the original of a repost.
+func (o *Once) Takes(post string, of Reference) bool {
+	switch {
+	case o == nil:
+		return true
+	case slices.Contains(o.shown, post) || of.RepostOf != "" && slices.Contains(o.shown, of.RepostOf):
+		return false
+	}
+	o.add(of.RepostOf)
+	return true
 }
 
 // Kept has the things of a viewer that belong to a post.
@@ -156,14 +208,18 @@ func customBytes(kind, data string, mentions []string) int {
 
 // JSONBytes returns an upper bound of the size of the item in JSON.
 func (i HomeItem) JSONBytes() int {
-	return i.Post.JSONBytes() + page.JSONBytes(i.Author.Name) + page.JSONBytes(i.Author.ImageURL) + reactionBytes*len(i.Reactions)
+	n := i.Post.JSONBytes() + page.JSONBytes(i.Author.Name) + page.JSONBytes(i.Author.ImageURL) + reactionBytes*len(i.Reactions)
+	if i.Of != nil {
+		n += i.Of.JSONBytes()
+	}
+	return n
 }
 
 // reactionBytes is above the size of the JSON of one count by kind.
 const reactionBytes = messages.MaxReaction + 24
 
 func postOf(p schema.Post) Post {
-	return Post{ID: p.ID, AuthorID: p.Author, Content: p.Content, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
+	return Post{ID: p.ID, AuthorID: p.Author, Content: p.Content, Reference: p.Reference, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
 }
 
 func commentOf(c schema.Comment) Comment {

@@ -120,10 +120,15 @@ func (in *ProfileInput) validate() error {
 }
 
 // validate returns the faults of a post, and compacts the post's data.
-func (in *PostInput) validate() error {
+func (in *PostInput) validate() error { return in.validateWith(Reference{}) }
+
+// validateWith checks a post with a reference. A repost shows its original, so the repost itself may be empty.
+func (in *PostInput) validateWith(of Reference) error {
 	var c checks
 	c.text("text", in.Text, 0, maxText)
-	in.CheckShown(c.add)
+	if of.RepostOf == "" {
+		in.CheckShown(c.add)
+	}
 	c.idempotencyKey(in.IdempotencyKey)
 	in.ExpiresAt = in.ExpiresAt.UTC().Truncate(time.Second)
 	in.Data = in.Content.Check(c.add)

@@ -170,6 +170,7 @@ func New(cfg Config) (*API, error) {
 	a.registerMutes()
 	a.registerOwn()
 	a.registerPosts()
+	a.registerReposts()
 	a.registerTakeDown()
 	a.registerDelivery()
 	a.registerComments()

@@ -59,13 +59,14 @@ func ask[T any](t *testing.T, w *world, method, path string, in any, header ...s
 func TestEachFieldOfAPostIsAnsweredAsItWasSent(t *testing.T) {
 	w := newWorld(t)
 	w.profile(t, "ann")
+	quoted := ask[client.Post](t, w, "POST", "/v1/posts", client.PostInput{Text: "x"})
 	in := client.PostInput{
 		Text: "x", Images: []client.Image{{URL: "https://img.example/a.png", Alt: "A", Width: 3, Height: 2}}, Kind: "album", Data: json.RawMessage(`{"a":1}`), Mentions: []string{"bob"},
-		ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Second), IdempotencyKey: "k",
+		ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Second), IdempotencyKey: "k", QuoteOf: quoted.ID,
 	}
 	made := ask[client.Post](t, w, "POST", "/v1/posts", in, "Idempotency-Key", in.IdempotencyKey)
 	same(t, in, made, "IdempotencyKey")
-	full(t, made, "EditedAt")
+	full(t, made, "EditedAt", "RepostOf")
 	assert.Equal(t, made, ask[client.Post](t, w, "GET", "/v1/posts/"+made.ID, nil))
 
 	event, err := messages.Decode(w.published.messages[len(w.published.messages)-1].Payload)
@@ -81,7 +82,7 @@ func TestEachFieldOfAPostIsAnsweredAsItWasSent(t *testing.T) {
 	edit := client.PostEdit{Text: new("y"), Images: []client.Image{{URL: "https://img.example/b.png"}}, Data: json.RawMessage(`{"b":1}`)}
 	full(t, edit)
 	edited := ask[client.Post](t, w, "PATCH", "/v1/posts/"+made.ID, edit)
-	full(t, edited)
+	full(t, edited, "RepostOf")
 	assert.Equal(t, client.PostEdit{Text: &edited.Text, Images: edited.Images, Data: edited.Data}, edit)
 }
 

@@ -14,9 +14,15 @@ import (
 )
 
 func toHomeItem(it feed.HomeItem) client.HomeItem {
-	return client.HomeItem{
+	out := client.HomeItem{
 		Post: toPost(it.Post), Author: client.Author(it.Author), LikeCount: it.LikeCount, Liked: it.Liked, Reactions: it.Reactions, Reaction: it.Reaction, CommentCount: it.CommentCount,
 	}
+	if of := it.Of; of != nil && it.Post.RepostOf != "" {
+		out.Repost = new(toHomeItem(*of))
+	} else if of != nil {
+		out.Quote = new(toHomeItem(*of))
+	}
+	return out
 }
 
 func toHomeView(it feed.HomeItem) client.PostView {

@@ -23,6 +23,7 @@ type PostInput struct {
 	Kind      string       `json:"kind,omitempty" pattern:"^[a-z][a-z0-9_.-]{0,31}$" patternDescription:"a kind: 1 to 32 of a-z 0-9 _ . -, a letter first" doc:"A kind of your own, such as album. It never changes." example:"album"`
 	Data      Data         `json:"data,omitempty"`
 	Mentions  []listedUser `json:"mentions,omitempty" nullable:"false" maxItems:"50" doc:"Ids of users, each once. Unknown ones are kept. They never change."`
+	QuoteOf   ulid         `json:"quote_of,omitempty" doc:"A post to quote. To quote a repost is to quote its original. It never changes." example:"01JZ0000000000000000000000"`
 	ExpiresAt bound        `json:"expires_at,omitempty" doc:"The end of the post, in whole seconds, 60 seconds to 366 days ahead. From then on no call shows the post, its comments and its likes. It never changes, and counts.posts leaves the post out."` //nolint:modernize // huma reads omitempty as optional
 }
 
@@ -55,7 +56,7 @@ type PostPath struct {
 type postOut struct{ Body client.Post }
 
 func toPost(p feed.Post) client.Post {
-	out := client.Post{ID: p.ID, AuthorID: p.AuthorID, Text: p.Text, CreatedAt: p.CreatedAt.UTC(), Kind: p.Kind, Data: []byte(p.Data), Mentions: p.Mentions, ExpiresAt: p.ExpiresAt}
+	out := client.Post{ID: p.ID, AuthorID: p.AuthorID, Text: p.Text, CreatedAt: p.CreatedAt.UTC(), Kind: p.Kind, Data: []byte(p.Data), Mentions: p.Mentions, ExpiresAt: p.ExpiresAt, RepostOf: p.RepostOf, QuoteOf: p.QuoteOf, OfAuthorID: p.OfAuthor}
 	for _, i := range p.Images {
 		out.Images = append(out.Images, toImage(i))
 	}
@@ -77,8 +78,8 @@ func (a *API) registerPosts() {
 		Location string `header:"Location" doc:"The path of the post."`
 		Body     client.Post
 	}
-	create := operation(route{http.MethodPost, "/v1/posts", "create-post", tag, "Post to all your followers"}, http.StatusCreated, http.StatusConflict)
-	create.Description = usesHour + " The first four posts of an hour always pass. A call with an Idempotency-Key that is bound is answered as before, and never 429 for the hour."
+	create := operation(route{http.MethodPost, "/v1/posts", "create-post", tag, "Post to all your followers"}, http.StatusCreated, http.StatusForbidden, http.StatusNotFound, http.StatusConflict)
+	create.Description = usesHour + " The quoted post must live, without a block between you and its author. The first four posts of an hour always pass. A call with an Idempotency-Key that is bound is answered as before, and never 429 for the hour."
 	register(a, create,
 		func(ctx context.Context, in *createIn) (*createOut, error) {
 			end, err := in.Body.end()
@@ -86,7 +87,7 @@ func (a *API) registerPosts() {
 				return nil, err
 			}
 			p, err := a.feed.CreatePost(ctx, userOf(ctx), feed.PostInput{
-				Content: feed.Content{Text: in.Body.Text, Images: in.Body.Images, Kind: in.Body.Kind, Data: feed.Data(in.Body.Data), Mentions: texts(in.Body.Mentions), ExpiresAt: end}, IdempotencyKey: in.Key,
+				Content: feed.Content{Text: in.Body.Text, Images: in.Body.Images, Kind: in.Body.Kind, Data: feed.Data(in.Body.Data), Mentions: texts(in.Body.Mentions), ExpiresAt: end}, QuoteOf: string(in.Body.QuoteOf), IdempotencyKey: in.Key,
 			})
 			if err != nil {
 				return nil, err

@@ -35,6 +35,7 @@ const (
 	typeMisdirected      = "misdirected"
 	typeProfileMissing   = "profile-missing"
 	typeBlocked          = "blocked"
+	typeIsRepost         = "is-repost"
 	typeTimeout          = "timeout"
 	typeTooLarge         = "too-large"
 	typeMediaType        = "unsupported-media-type"
@@ -225,6 +226,8 @@ func (a *API) toProblem(err error) *Problem {
 		return newProblem(http.StatusConflict, e.Of+"-limit", strings.ToUpper(e.Of[:1])+e.Of[1:]+" limit", e.Detail)
 	case fault.Blocked:
 		return newProblem(http.StatusForbidden, typeBlocked, "Blocked", e.Detail)
+	case fault.IsRepost:
+		return newProblem(http.StatusConflict, typeIsRepost, "The post is a repost", e.Detail)
 	case fault.IndexOff:
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
 	case fault.NotificationsOff:

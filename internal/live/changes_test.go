@@ -131,8 +131,8 @@ func TestAnEditReachesOnlyHomesThatShowThePost(t *testing.T) {
 		assert.Len(t, left.edited, 1)
 		assert.Equal(t, 1, left.stale, "other pages follow an unfollow")
 		assert.Len(t, leftThere.edited, 1)
-		image := "https://img.example/a.png"
-		_, err := s.EditPost(t.Context(), "ben", post, feed.PostEdit{ImageURL: &image})
+		images := []feed.Image{{URL: "https://img.example/a.png"}}
+		_, err := s.EditPost(t.Context(), "ben", post, feed.PostEdit{Images: &images})
 		require.NoError(t, err)
 		pause(2 * time.Second)
 		assert.Len(t, ann.edited, 3, "an edit that leaves the text")

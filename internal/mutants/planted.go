@@ -108,7 +108,7 @@ func planted() []bug {
 		{"an export has posts that are later than its beginning", exports, "err != nil || e.late(made) {\n\t\t\treturn err\n\t\t}\n\t\tif err := e.post", "err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif err := e.post"},
 		{"an import loses the data of a comment", "internal/feed/import.go", "Data: in.Data, Mentions: c.Mentions}", "Mentions: c.Mentions}"},
 		{"an export loses the data of a comment", exports, "Data: messages.Data(c.Data), ", ""},
-		{"a key is bound to a post without its data", "internal/feed/idempotency.go", "text, err := json.Marshal(c)", "c.Data = \"\"; text, err := json.Marshal(c)"},
+		{"a key is bound to a post without its data", "internal/feed/idempotency.go", "text, err := json.Marshal(struct {", "c.Data = \"\"; text, err := json.Marshal(struct {"},
 		{"an import counts records that it left out", imported, "v.leaveOut(r.Type, ref)", "_ = v.leaveOut"},
 		{"a drop leaves letters and does not report it", letters, "if len(ids) == 0 && len(letters) == MaxDeadLetters {", "if false {"},
 		{"a walk ends with the time limit of other calls", operation, "client.Timeout = 0", ""},

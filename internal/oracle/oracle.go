@@ -23,6 +23,7 @@ const (
 	NotFound
 	Forbidden
 	Blocked
+	IsRepost
 )
 
 // Edges has the time of each follow, mute, block or bookmark, by the user and the other user or the post.
@@ -164,7 +165,45 @@ func (f *Feed) ByAuthor(user, post string) Refusal {
 
 // Open refuses new acts on a post that does not exist, or whose author has a block with the user.
 func (f *Feed) Open(user, post string) Refusal {
-	return cmp.Or(f.Living(post), f.Blocked(user, f.Posts[post].AuthorID))
+	return cmp.Or(f.Own(post), f.Blocked(user, f.Posts[post].AuthorID))
+}
+
+// Own refuses a post that is gone, and a repost.
+func (f *Feed) Own(post string) Refusal {
+	if f.Posts[post].RepostOf != "" {
+		return IsRepost
+	}
+	return f.Living(post)
+}
+
+// Original returns the post, or the original of a repost.
+func (f *Feed) Original(post string) string {
+	return cmp.Or(f.Posts[post].RepostOf, post)
+}
+
+// RepostBy returns a user's repost of an original, "" for none.
+func (f *Feed) RepostBy(user, original string) string {
+	for _, post := range f.PostsOf(user) {
+		if f.Posts[post].RepostOf == original {
+			return post
+		}
+	}
+	return ""
+}
+
+// Refers returns the post to which a post refers, "" if there is none or the viewer does not see it.
+func (f *Feed) Refers(viewer, post string) string {
+	of := cmp.Or(f.Posts[post].RepostOf, f.Posts[post].QuoteOf)
+	author := f.Posts[of].AuthorID
+	if f.Living(of) != 0 || viewer != author && (f.Mutes.Has(viewer, author) || f.Blocked(viewer, author) != 0) {
+		return ""
+	}
+	return of
+}
+
+// Shows reports whether a viewer sees a living post: a repost shows while its original shows.
+func (f *Feed) Shows(viewer, post string) bool {
+	return f.Living(post) == 0 && (f.Posts[post].RepostOf == "" || f.Refers(viewer, post) != "")
 }
 
 // Drop deletes a post.
@@ -190,8 +229,13 @@ func (f *Feed) PostsOf(author string) []string {
 
 // Home lists the posts that a home shows, the newest first (I1).
 func (f *Feed) Home(viewer string) []string {
+	seen := map[string]bool{} // a post shows once, at its newest visible reference
 	return f.newest(func(p client.Post) bool {
-		return p.AuthorID == viewer || f.Follows.Has(viewer, p.AuthorID) && !f.Mutes.Has(viewer, p.AuthorID)
+		if p.AuthorID != viewer && (!f.Follows.Has(viewer, p.AuthorID) || f.Mutes.Has(viewer, p.AuthorID)) || !f.Shows(viewer, p.ID) || seen[f.Original(p.ID)] {
+			return false
+		}
+		seen[f.Original(p.ID)] = true
+		return true
 	})
 }
 
@@ -200,7 +244,7 @@ func (f *Feed) Home(viewer string) []string {
 func (f *Feed) React(user, post, kind string, at time.Time) Refusal {
 	if kind == "" {
 		delete(f.Reactions[post], user)
-		return f.Living(post)
+		return f.Own(post)
 	}
 	if r := f.Open(user, post); r != 0 {
 		return r

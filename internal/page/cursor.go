@@ -25,8 +25,8 @@ const (
 	cursorVersion = 1
 	checksumBytes = 8
 	// maxCursor is the length of the longest cursor: the cursor of a home by pull that has gathered 100
-	// posts and reached a user id of 64 bytes.
-	maxCursor = (1 + checksumBytes + 1 + 64 + (2+MaxLimit)*id.PackedLen + 2) / 3 * 4
+	// posts, reached a user id of 64 bytes, and remembers 64 originals of reposts.
+	maxCursor = (1 + checksumBytes + 1 + 64 + (2+MaxLimit+1+64)*id.PackedLen + 2) / 3 * 4
 )
 
 // ListByID returns the scope of a list in the order of ULIDs.

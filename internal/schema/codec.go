@@ -2,6 +2,8 @@ package schema
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,5 +100,24 @@ func (c *codec) images(field *[]Image) {
 		_ = json.Unmarshal([]byte(c.get(AttrImages).Str()), field) // like any attribute, an unreadable one counts as missing
 	} else if text := messages.ImagesText(*field); text != "" {
 		c.attrs = append(c.attrs, str(AttrImages, text))
+	}
+}
+
+// reference stores the post to which a post refers as its id, its author and its like shards.
+func (c *codec) reference(r *Reference) {
+	for _, of := range []struct {
+		attr string
+		post *string
+	}{{AttrRepostOf, &r.RepostOf}, {AttrQuoteOf, &r.QuoteOf}} {
+		text := ""
+		if !c.reading && *of.post != "" {
+			text = fmt.Sprint(*of.post, " ", r.OfAuthor, " ", max(1, r.OfShards))
+		}
+		if c.str(of.attr, &text, optional); c.reading && text != "" {
+			var shards string
+			*of.post, text, _ = strings.Cut(text, " ")
+			r.OfAuthor, shards, _ = strings.Cut(text, " ")
+			r.OfShards, _ = strconv.Atoi(shards)
+		}
 	}
 }

@@ -81,6 +81,8 @@ func TestEachFieldIsStored(t *testing.T) {
 	back(t, mute, muter, schema.ParseMute)
 	block := filled[schema.Block](t)
 	back(t, block, block.Item(), schema.ParseBlock)
+	repost := filled[schema.Repost](t)
+	back(t, repost, repost.Item(), schema.ParseRepost)
 	bookmark := filled[schema.Bookmark](t)
 	listed, byPost := bookmark.Items()
 	back(t, bookmark, listed, schema.ParseBookmark)

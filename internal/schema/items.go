@@ -31,6 +31,8 @@ const (
 	AttrPostKind   = "kd"        // post; absent for ""
 	AttrData       = "data"      // post, comment, profile: custom data, as compact JSON
 	AttrMentions   = "to"        // post, comment: the mentioned users, with a space between them
+	AttrRepostOf   = "ro"        // repost: the original, its author and its like shards; post by id: the original
+	AttrQuoteOf    = "qo"        // post: the quoted post, its author and its like shards
 	AttrMentioning = "mn"        // post by id: 1 if the post mentions users
 	AttrEnds       = "exp"       // post by id: the end of the post, in seconds; in a post, ttl is the end
 	AttrBylineName = "an"        // post: the author's name

@@ -84,6 +84,7 @@ func TestKeysAreApart(t *testing.T) {
 			for _, p := range posts {
 				add(u+"'s post "+p, schema.PostKey(u, p))
 				add(u+"'s like of "+p, schema.LikeKey(p, u, shards))
+				add(u+"'s repost of "+p, schema.RepostKey(u, p))
 				add(u+"'s bookmark "+p, schema.BookmarkKey(u, p))
 				add(u+"'s bookmark of "+p, schema.BookmarkOfKey(u, p))
 				add("entry of "+p+" in "+u, table.Key{PK: schema.TimelinePK(u), SK: schema.EntrySK(p, u)})

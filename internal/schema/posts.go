@@ -15,6 +15,9 @@ type Content = messages.Content
 // Image is an image of a post.
 type Image = messages.Image
 
+// Reference names the post to which a post refers.
+type Reference = messages.Reference
+
 // Data is the custom data of a post.
 type Data = messages.Data
 
@@ -22,6 +25,7 @@ type Data = messages.Data
 type Post struct {
 	ID, Author string
 	Content
+	Reference
 	EditedAt   time.Time
 	LikeShards int
 	// Byline may be absent, for example in an imported post.
@@ -69,6 +73,7 @@ func (p *Post) fields(c *codec) *codec {
 	c.str(AttrPostKind, &p.Kind, optional)
 	c.str(AttrData, (*string)(&p.Data), optional)
 	c.mentions(&p.Mentions)
+	c.reference(&p.Reference)
 	c.shards(&p.LikeShards)
 	c.ttl(&p.ExpiresAt)
 	return c
@@ -82,7 +87,7 @@ func (p Post) Item() table.Item {
 // Ref returns the post by id of a living post. longest is the maximum time for which homes show any
 // post. The post by id of an ended post outlives all messages of the post.
 func (p Post) Ref(longest time.Duration) PostRef {
-	ref := PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Mentions: len(p.Mentions) > 0, End: p.ExpiresAt}
+	ref := PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, RepostOf: p.RepostOf, Mentions: len(p.Mentions) > 0, End: p.ExpiresAt}
 	if !p.ExpiresAt.IsZero() {
 		ref.TTL = p.ExpiresAt.Add(longest + DeliveryKept)
 	}
@@ -124,6 +129,8 @@ type PostRef struct {
 	LikeShards int
 	// Mentions reports that the post mentions users.
 	Mentions bool
+	// RepostOf is the original of a repost, "" for any other post.
+	RepostOf string
 	// End is the end of the post, zero if the post has no end. End never changes.
 	End     time.Time
 	Deleted bool
@@ -149,6 +156,9 @@ func (r PostRef) Item() table.Item {
 	attrs := appendShards([]table.Attr{str(AttrAuthor, r.Author)}, r.LikeShards)
 	if r.Mentions {
 		attrs = append(attrs, num(AttrMentioning, 1))
+	}
+	if r.RepostOf != "" {
+		attrs = append(attrs, str(AttrRepostOf, r.RepostOf))
 	}
 	if !r.End.IsZero() {
 		attrs = append(attrs, num(AttrEnds, r.End.Unix()))
@@ -198,6 +208,7 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 	ref := PostRef{
 		End: end, ID: post, Author: it.Str(AttrAuthor), LikeShards: parseShards(it), Mentions: it.Int(AttrMentioning) != 0,
 		Deleted: it.Int(AttrDeleted) != 0, TTL: ttlOf(it), Purged: it.Int(AttrPurged) != 0, Unmade: it.Int(AttrUnmade) != 0,
+		RepostOf: it.Str(AttrRepostOf),
 	}
 	if reason := it.Str(AttrWhy); reason != "" {
 		ref.TakenDown = &TakeDown{Reason: reason, By: it.Str(AttrWho), At: timeOf(&it, AttrAsOf)}

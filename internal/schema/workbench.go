@@ -32,6 +32,7 @@ func facets() []facet {
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
 	flush := Flush{Inc: inc, Seq: 1}
 	album := Post{ID: action, Author: alice, Content: Content{Text: "Two photos of the harbour.", Kind: "album", Data: `{"photos":[{"url":"https://img.example/1.jpg"},{"url":"https://img.example/2.jpg"}]}`, Mentions: []string{bob, "carol"}, ExpiresAt: at.Add(24 * time.Hour)}, LikeShards: 1}
+	repost := Post{ID: action[:25] + "D", Author: bob, Reference: Reference{RepostOf: post, OfAuthor: alice, OfShards: 1}, LikeShards: 1}
 	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()
 	return append([]facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
@@ -58,11 +59,12 @@ func facets() []facet {
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
 			Post{ID: post, Author: alice, Content: Content{Text: "Hello", Images: []Image{{URL: "https://img.example/hello.png", Alt: "A trumpet", Width: new(1200), Height: new(800)}}}, EditedAt: later, LikeShards: 1, Comments: 1, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
-			album.Item(),
+			album.Item(), repost.Item(),
+			Post{ID: comment, Author: bob, Content: Content{Text: "So true."}, Reference: Reference{QuoteOf: post, OfAuthor: alice, OfShards: 1}, LikeShards: 1}.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{
 			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),
-			album.Ref(30 * 24 * time.Hour).Item(),
+			album.Ref(30 * 24 * time.Hour).Item(), repost.Ref(30 * 24 * time.Hour).Item(),
 			PostRef{ID: comment, Author: alice, Deleted: true, TTL: expiry, TakenDown: &TakeDown{"Forged shoes", "moderation", later}}.Item(),
 		}},
 		{"Comment", CommentKey("POST", "COMMENT"), []table.Item{
@@ -121,6 +123,7 @@ func ownFacets(user, post, bookmark string, at time.Time) []facet {
 		}},
 		{"Bookmark", BookmarkKey("USER", "BOOKMARK"), []table.Item{listed}},
 		{"Bookmark, by its post", BookmarkOfKey("USER", "POST"), []table.Item{byPost}},
+		{"Repost, by its original", RepostKey("USER", "POST"), []table.Item{Repost{user, post, bookmark}.Item()}},
 		{"Read marker", MarkerKey("USER", "NAME"), []table.Item{Marker{User: user, Name: "home", Position: post, At: at}.Item()}},
 	}
 }

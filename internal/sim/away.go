@@ -175,7 +175,7 @@ func (w *World) byEntries(user, author string) bool {
 // lacks fails for each post of must that a home does not show.
 func (l *workload) lacks(user string, pull bool, must, seen map[string]string) {
 	for _, post := range sorted(must) {
-		if seen[post] == "" && !l.w.mayHaveExpired(post) && !l.doubtful[post] {
+		if seen[post] == "" && !l.w.mayHaveExpired(post) && !l.doubtful[post] && !l.mayLack(user, post, seen) {
 			l.fail("I1", "home of %s (pull %v) lacks %s of %s, whose delivery was complete before", user, pull, post, must[post])
 		}
 	}

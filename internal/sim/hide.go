@@ -72,7 +72,7 @@ func (l *workload) hide(r *rand.Rand, user, kind string) *operation {
 			}
 			h.on, h.doubtful, h.at = on, before, time.Now()
 			for _, item := range shown.Items {
-				if item.Post.AuthorID == other && h.calls == calls && !before {
+				if (item.Post.AuthorID == other || item.Of != nil && item.Of.Post.AuthorID == other) && h.calls == calls && !before {
 					l.fail("I2", "home of %s shows %s of %s after the answer of the %s", user, item.Post.ID, other, kind)
 				}
 			}

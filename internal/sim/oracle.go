@@ -73,6 +73,7 @@ func (w *World) checkCounts() {
 			}
 		}
 		w.checkHidden(user)
+		w.checkReposts(user)
 		w.checkKeptHalves(user)
 	}
 }
@@ -164,6 +165,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkTold(living)
 	w.checkNotices(ctx, service, living)
 	w.checkLives()
+	w.checkEndedReposts(living)
 }
 
 // checkDeleted checks that reads by id do not find a deleted post, either (I2).
@@ -235,8 +237,10 @@ func (w *World) checkHome(ctx context.Context, service *domain, user string, pul
 		return nil
 	}
 	shown, muted := map[string]int{}, w.mutedBy(user)
+	newest, may := w.newest(user, muted, living)
+	l.checkOnce(user, items, nil, nil)
 	for _, it := range items {
-		if !w.mayHaveExpired(it.Post.ID) { // an entry may be deleted earlier than its post
+		if newest[it.Post.ID] { // an entry may be deleted earlier than its post
 			posts = append(posts, it.Post.ID)
 		}
 		shown[it.Post.ID]++
@@ -263,11 +267,13 @@ func (w *World) checkHome(ctx context.Context, service *domain, user string, pul
 		for _, post := range sorted(living[author]) {
 			must := author == user || post >= from
 			switch n := shown[post]; {
+			case n > 0 && must && !may[post]:
+				l.fail("I16", "home of %s (pull %v) shows %s of %s, and a newer reference, or its original is hidden", user, pull, post, author)
 			case n > 0 && !must:
 				l.fail("I1", "home of %s (pull %v) shows %s of %s, below from %s", user, pull, post, author, from)
 			case n > 1:
 				l.fail("I1", "home of %s (pull %v) shows %s %d times", user, pull, post, n)
-			case n == 0 && must && !w.mayHaveExpired(post):
+			case n == 0 && newest[post]:
 				l.fail("I1", "home of %s (pull %v) lacks %s of %s (from %s)", user, pull, post, author, from)
 			}
 		}

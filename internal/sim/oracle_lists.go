@@ -260,6 +260,9 @@ func (r *reader) checkEdges(ctx context.Context, user string) {
 // the count of the likes, the viewer's own like (I3) and bookmark (I5), and the number of comments (I4).
 func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	l := r.w.load
+	if it.Of != nil {
+		r.checkEntry(viewer, *it.Of)
+	}
 	counts := map[string]int64{}
 	unsure := false
 	for _, user := range l.likersOf(it.Post.ID) {

@@ -559,7 +559,7 @@ func bugs() []bug {
 // until one seed finds the bug, mostSeeds at most. The test takes minutes: make sim-planted.
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	root := planttest.Root(t)
-	for _, b := range slices.Concat(bugs(), readBugs(), noticeBugs(), moveBugs(), engineBugs(), archiveBugs()) {
+	for _, b := range slices.Concat(bugs(), readBugs(), repostBugs(), noticeBugs(), moveBugs(), engineBugs(), archiveBugs()) {
 		if *onlyBug != "" && b.name != *onlyBug {
 			continue
 		}

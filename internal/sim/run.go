@@ -190,7 +190,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	if w.shape.Ages {
 		first = o.Operations * 3 / 4
 	}
-	l.due = w.besideReads(w.besideNotices(w.lives.beside(w.seed, l.plan(o, 1, first))))
+	l.due = w.besideReposts(w.besideReads(w.besideNotices(w.lives.beside(w.seed, l.plan(o, 1, first)))))
 	w.untilMidnight()
 	w.storm()
 	w.quieten(ctx)
@@ -199,7 +199,7 @@ func (w *World) live(ctx context.Context, o Options) {
 		w.quieten(ctx)
 	}
 	w.begin(5)
-	l.due = w.besideReads(w.besideNotices(w.lives.beside(w.seed, l.plan(o, first+1, o.Operations))))
+	l.due = w.besideReposts(w.besideReads(w.besideNotices(w.lives.beside(w.seed, l.plan(o, first+1, o.Operations)))))
 	if !o.Calm {
 		w.faults = w.shape.rates()
 	}

@@ -237,7 +237,7 @@ func (l *workload) missed(user string, w *watch, posts []string) {
 				later++
 			}
 		}
-		if l.mutes[pair{user, l.w.load.created[post]}] != nil {
+		if l.mutes[pair{user, l.w.load.created[post]}] != nil || l.mayLack(user, post, nil) {
 			continue // the window may have moved while the posts were hidden
 		}
 		if !w.had[post] && !w.old[post] && post > w.floor && later < mostWatched && !l.w.mayHaveExpired(post) && !l.doubtful[post] {

@@ -99,6 +99,7 @@ type workload struct {
 
 	mutes, blocks map[pair]*hidden
 	kept          map[likeKey]*hidden // bookmarks
+	reposts       reposts
 	marks         map[table.Key]*marked
 	// contested has the follows that another user's block may end at any time.
 	contested map[pair]bool
@@ -150,7 +151,7 @@ func newWorkload(w *World) *workload {
 	return &workload{
 		w: w, users: w.shape.names(), clients: append(w.shape.names(), lifeClients()...), serve: map[*Proc]*domain{}, busy: map[string]*operation{},
 		number: map[string]int{}, serials: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{}, taken: map[string]feed.TakeDown{},
-		mutes: map[pair]*hidden{}, blocks: map[pair]*hidden{}, kept: map[likeKey]*hidden{}, marks: map[table.Key]*marked{}, contested: map[pair]bool{},
+		mutes: map[pair]*hidden{}, blocks: map[pair]*hidden{}, kept: map[likeKey]*hidden{}, reposts: reposts{map[string]string{}, map[likeKey]bool{}}, marks: map[table.Key]*marked{}, contested: map[pair]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
 		keys: map[string]string{}, seen: map[homeOf]map[string]string{}, watches: map[string]*watch{},
 	}
@@ -177,6 +178,9 @@ func (w *World) published(topic string, payload []byte) {
 		w.stories.sawEvent(e)
 		if _, known := l.created[e.PostID]; !known && e.AuthorID != leaver && e.AuthorID != teller && e.AuthorID != historian(0) {
 			l.created[e.PostID] = e.AuthorID
+			if e.RepostOf != "" {
+				l.reposts.of[e.PostID] = e.RepostOf
+			}
 		}
 	}
 	if like, kind, ok := messages.ActionOf(e); ok {
@@ -314,6 +318,8 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 		op = l.burst(r, p)
 	case "marker":
 		op = l.marker(r, p)
+	case "repost", "unrepost":
+		op = l.repost(r, user, p.kind == "repost")
 	case "bookmark", "unbookmark":
 		op = l.bookmark(r, user, p.kind == "bookmark")
 	case "mute", "unmute", "block", "unblock":
@@ -617,6 +623,7 @@ func (l *workload) poison(r *rand.Rand, p planned) *operation {
 func (l *workload) home(r *rand.Rand, user string) *operation {
 	deleted := clone2(l.deleted)
 	unfollowed, followed := l.certain(user)
+	unseen := l.unseenBy(user)
 	limit := 1 + r.IntN(4)
 	pull := r.IntN(3) == 0
 	key := homeOf{user, pull}
@@ -642,6 +649,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 			maps.DeleteFunc(late, func(id string, _ bool) bool { return id < first })
 			l.uncontested(user, must)
 			l.uncontested(user, l.seen[key])
+			l.checkOnce(user, items, unseen, deleted)
 			seen := map[string]string{}
 			last := "~"
 			for _, it := range items {
@@ -665,7 +673,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 			// the merging of a mark too early, while a fan-out is running.
 			for _, id := range sorted(l.seen[key]) {
 				author := l.seen[key][id]
-				if seen[id] == "" && !ahead && !late[id] && !undelivered[id] && !l.w.mayHaveExpired(id) && !l.deleted[id] && !l.doubtful[id] && (author == user || slices.Contains(followed, author)) {
+				if seen[id] == "" && !ahead && !late[id] && !undelivered[id] && !l.w.mayHaveExpired(id) && !l.deleted[id] && !l.doubtful[id] && !l.mayLack(user, id, seen) && (author == user || slices.Contains(followed, author)) {
 					l.fail("I7", "home of %s (pull %v) showed %s of %s before, and does not now", user, pull, id, author)
 				}
 			}

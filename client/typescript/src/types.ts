@@ -54,6 +54,6 @@ export const bodiless: { readonly [M in Method]: Readonly<Record<Bodiless<M>, tr
   delete: {
     '/v1/me': true, '/v1/me/blocks/{id}': true, '/v1/me/bookmarks/{id}': true, '/v1/me/following/{id}': true, '/v1/me/markers/{name}': true,
     '/v1/me/mutes/{id}': true, '/v1/posts/{id}': true, '/v1/posts/{id}/comments/{comment}': true, '/v1/posts/{id}/like': true,
-    '/v1/posts/{id}/reactions/{kind}': true,
+    '/v1/posts/{id}/reactions/{kind}': true, '/v1/posts/{id}/repost': true,
   },
 };

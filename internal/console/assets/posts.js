@@ -23,13 +23,19 @@ export const entry = (item, whole = false) => markup("entry", parts(item, whole)
 // element returns the same element in a fragment.
 export const element = item => draw("entry", parts(item, false));
 
-function parts(item, whole) {
+// name returns the name of an item's author.
+const name = item => item.author?.name || item.post.author_id;
+
+// A repost shows its original, and names its own author. A quote names the quoted post's author and text.
+function parts(item, whole, by = "") {
+  if (item.repost) return parts(item.repost, whole, "reposted by " + name(item));
   const { post } = item, counts = item.reactions ?? {}, images = pictures(post.images, whole ? undefined : MANY);
+  const quotes = item.quote && `quotes ${name(item.quote)}: ${about(item.quote.post, 60)}`;
   return {
     ...item, ...images, post, face: face(post.author_id, item.author?.name, item.author?.image_url),
     text: text(post, whole), long: images.more || !whole && cut(post.text, LONG) !== post.text,
     edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
-    ends: post.expires_at && "ends " + exact(post.expires_at), data: post.data && JSON.stringify(post.data, null, 2),
+    ends: [by, quotes, post.expires_at && "ends " + exact(post.expires_at)].filter(Boolean).join(", "), data: post.data && JSON.stringify(post.data, null, 2),
     likes: number(item.like_count ?? counts.like ?? 0), comments: item.comment_count > 0 ? number(item.comment_count) : "",
     marked: String(Boolean(item.bookmarked)), pressed: String(Boolean(item.liked)),
     choices: kinds().map(kind => ({ kind, post: post.id, pressed: String(item.reaction === kind) })), chooses: kinds().length > 0,
@@ -39,8 +45,8 @@ function parts(item, whole) {
 
 // post returns the top of the pages of a post. The text is whole on the page of the comments.
 export function post(item) {
-  const name = item.author.name || item.post.author_id, mine = item.post.author_id === me.id;
-  document.title = `Post by ${name} · Fanfare`;
+  const mine = item.post.author_id === me.id;
+  document.title = `Post by ${name(item)} · Fanfare`;
   document.getElementById("main").toggleAttribute("data-mine", mine);
   return entry(item, !/\/(likes|reactions)$/.test(location.pathname)) + (mine ? markup("own", { ...item.post, pictures: [...item.post.images ?? [], {}].slice(0, 10) }) : "");
 }

@@ -59,5 +59,5 @@ func (a *Access) PublishAs(ctx context.Context, topic string, e messages.Event, 
 
 // PublishPost publishes PostCreated for a post, so that workers deliver the post.
 func (a *Access) PublishPost(ctx context.Context, p schema.Post) error {
-	return a.Publish(ctx, queue.TopicPosts, &messages.PostCreated{PostID: p.ID, AuthorID: p.Author, Content: p.Content, LikeShards: p.LikeShards})
+	return a.Publish(ctx, queue.TopicPosts, &messages.PostCreated{PostID: p.ID, AuthorID: p.Author, Content: p.Content, Reference: p.Reference, LikeShards: p.LikeShards})
 }

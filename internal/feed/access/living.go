@@ -1,8 +1,10 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -70,7 +72,7 @@ func (a *Access) LivingPosts(ctx context.Context, posts []string, living map[str
 	return nil
 }
 
-// WriterAndPost returns a post for a write about the post, and an id above all ids of the user's
+// WriterAndPost returns a post, which is no repost, for a write about the post, and an id above all ids of the user's
 // former lives. The id of the write must be above that id. The user must have a profile, and the post
 // must not be deleted.
 func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after string, byID schema.PostRef, err error) {
@@ -88,7 +90,15 @@ func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after st
 	if missing != nil { // the returned error must not depend on the order in which the reads end
 		return "", schema.PostRef{}, missing
 	}
-	return after, byID, gone
+	return after, byID, cmp.Or(gone, NotRepost(byID))
+}
+
+// NotRepost refuses a repost, whose likes, comments and bookmarks belong to its original.
+func NotRepost(post schema.PostRef) error {
+	if post.RepostOf == "" {
+		return nil
+	}
+	return &fault.Error{Kind: fault.IsRepost, Detail: fmt.Sprintf("post %s is a repost: name its original, post %s", post.ID, post.RepostOf)}
 }
 
 // Failure returns err if err is the failure of a read, and nil if err is the answer of a read.

@@ -299,7 +299,8 @@ func (h *Homes) arrived(ctx context.Context, viewer string, refs []access.Ref, o
 		if err != nil {
 			return nil, nil, fault.Wrap("table", err)
 		}
-		if byID.Gone(h.access.Now()) {
+		// A repost that is visible for long enough, and not shown, has an original that is gone or hidden.
+		if byID.Gone(h.access.Now()) || byID.RepostOf != "" && h.access.Now().Sub(access.TimeOf(byID.ID)) > commitTime {
 			known = append(known, byID.ID)
 		}
 	}

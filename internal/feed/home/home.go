@@ -18,11 +18,13 @@ import (
 //
 // If the page is not full when the budget is used up, the page ends at the last examined reference.
 func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Request) (page.List[feed.HomeItem], error) {
-	scope := page.ListByID("home", viewer, query.After)
+	scope := homeScope(viewer, query.After)
 	at, gathers, err := homeAt(viewer, query.After, in.Cursor)
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
 	}
+	scope.once = feed.NewOnce(at.once)
+	query.once = scope.once
 	before := at.before
 	// These calls are reserved for the first page: entries and marks, and then the page's items.
 	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1 + query.calls())
@@ -69,7 +71,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 			return page.List[feed.HomeItem]{}, err
 		}
 		if source.gathered() && len(items) == 0 {
-			return h.gather(ctx, viewer, query, gathering{before: before}, in.Size())
+			return h.gather(ctx, viewer, query, gathering{before: before, once: query.once.Originals()}, in.Size())
 		}
 		if source.gathered() {
 			return homePage(items, before, scope), nil
@@ -113,12 +115,13 @@ func homeRefill(calls *page.Budget, small, again, items int) (want, look int, ow
 
 // homePage returns a page that continues after the post last, or the last page if last is "". The page
 // ends earlier if the next item does not fit.
-func homePage(items []feed.HomeItem, last string, scope page.Scope) page.List[feed.HomeItem] {
+func homePage(items []feed.HomeItem, last string, scope onceScope) page.List[feed.HomeItem] {
 	for i := 1; invariants.Enabled && i < len(items); i++ {
 		invariants.Check(items[i].Post.ID < items[i-1].Post.ID, "I7: a page of a home repeats or mixes up posts: %s, %s", items[i-1].Post.ID, items[i].Post.ID)
 	}
 	if n := page.Fitting(items); n < len(items) {
 		items, last = items[:n], items[n-1].Post.ID
+		scope.once.Keep(items)
 	}
 	if last == "" {
 		return page.List[feed.HomeItem]{Items: items}

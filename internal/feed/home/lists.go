@@ -98,9 +98,11 @@ type Query struct {
 	Pull  bool
 	After string
 	View  bool
+	// once is the memory of the paging.
+	once *feed.Once
 }
 
-func (q Query) viewer(id string) feed.Viewer { return feed.Viewer{ID: id, Kept: q.View} }
+func (q Query) viewer(id string) feed.Viewer { return feed.Viewer{ID: id, Kept: q.View, Once: q.once} }
 
 // calls returns the number of table calls for the viewer's bookmarks, apart from the posts that are read
 // by key.

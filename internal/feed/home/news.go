@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
@@ -38,6 +39,7 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 	if gathers && at.after != everyFollowee {
 		return news, nil
 	}
+	once := feed.NewOnce(at.once) // a post counts once, too (I16)
 	if gathers {
 		refs, err := h.stillShown(ctx, viewer, at.posts)
 		news.Unread = min(news.Unread+len(refs), MaxUnread)
@@ -58,11 +60,20 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 		if err != nil {
 			return News{}, err
 		}
-		posts, err := h.access.BatchGet(ctx, access.PostKeys(refs.Items), false, schema.AttrLikeShards) // any small attribute would do
+		posts, err := h.access.BatchGet(ctx, access.PostKeys(refs.Items), false, schema.AttrRepostOf)
 		if err != nil {
 			return News{}, err
 		}
-		news.Unread += len(posts)
+		for _, r := range refs.Items {
+			it, there := posts[schema.PostKey(r.Author, r.Post)]
+			p, err := schema.ParsePost(it)
+			if there && err != nil {
+				return News{}, fault.Wrap("table", err)
+			}
+			if there && once.Takes(p.ID, p.Reference) {
+				news.Unread++
+			}
+		}
 		if news.Unread >= MaxUnread || len(refs.Items) < MaxUnread || !calls.Take(again+1) {
 			news.Unread = min(news.Unread, MaxUnread)
 			return news, nil

@@ -85,6 +85,8 @@ type gathering struct {
 	end string
 	// posts are the ids of the newest posts of the lists read so far, newest first.
 	posts []string
+	// once has the originals of the reposts that former pages showed.
+	once []string
 }
 
 // everyFollowee is above each user id.
@@ -174,17 +176,20 @@ func (h *Homes) gatheredPage(ctx context.Context, viewer string, query Query, at
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
 	}
+	query.once = feed.NewOnce(at.once)
 	items, err := h.items.Hydrate(ctx, &page.Budget{}, query.viewer(viewer), refs, nil)
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
 	}
 	if fit := page.Fitting(items); fit < len(items) {
 		items = items[:fit]
+		query.once.Keep(items)
 		n = 1 + slices.Index(at.posts, items[fit-1].Post.ID)
 	}
 	if n > 0 {
 		at.before, at.posts = at.posts[n-1], at.posts[n:]
 	}
+	at.once = query.once.Originals()
 	return at.page(viewer, query, items), nil
 }
 
@@ -194,7 +199,7 @@ func (at gathering) page(viewer string, query Query, items []feed.HomeItem) page
 		if at.end == "" {
 			return page.List[feed.HomeItem]{Items: items}
 		}
-		at = gathering{before: at.end}
+		at = gathering{before: at.end, once: at.once}
 	}
 	return page.List[feed.HomeItem]{Items: items, NextCursor: byGathering(viewer, query.After).Cursor(at.encode())}
 }
@@ -272,7 +277,9 @@ func byGathering(viewer, after string) page.Scope {
 // homeAt reads a cursor of viewer's home. gathers reports whether the cursor is a cursor of a
 // gathering. A home by push continues from the gathering's start.
 func homeAt(viewer, after, cursor string) (at gathering, gathers bool, err error) {
-	if at.before, err = page.ListByID("home", viewer, after).Position(cursor); err == nil {
+	position, err := homeScope(viewer, after).Position(cursor)
+	if err == nil {
+		at.before, at.once, _ = decodePosition(position) // the scope's Valid has decoded position, too
 		return at, false, nil
 	}
 	if state, other := byGathering(viewer, after).Position(cursor); other == nil {
@@ -282,14 +289,14 @@ func homeAt(viewer, after, cursor string) (at gathering, gathers bool, err error
 	return gathering{}, false, err
 }
 
-// encode returns at as bytes: the length of the user id, the user id, and each post id in 16 bytes.
-// The 16 bytes are zero for the id "".
+// encode returns at as bytes: the length of the user id, the user id, and each post id in 16 bytes. The id "" ends the
+// gathered posts, and the remembered originals follow. Without originals, the end is absent, too.
 func (at gathering) encode() string {
-	raw := append([]byte{byte(len(at.after))}, at.after...)
-	for _, post := range append([]string{at.before, at.end}, at.posts...) {
-		raw = append(raw, id.Pack(post)...)
+	ids := append([]string{at.before, at.end}, at.posts...)
+	if len(at.once) > 0 {
+		ids = slices.Concat(ids, []string{""}, at.once)
 	}
-	return string(raw)
+	return string(append([]byte{byte(len(at.after))}, at.after...)) + packed(ids)
 }
 
 // decodeGathering is the reverse of encode. decodeGathering refuses a state that no gathering can
@@ -298,22 +305,28 @@ func decodeGathering(state string) (at gathering, ok bool) {
 	if state == "" || len(state) <= int(state[0]) {
 		return gathering{}, false
 	}
-	ids := 1 + int(state[0])
-	at.after, state = state[1:ids], state[ids:]
+	idsAt := 1 + int(state[0])
+	at.after, state = state[1:idsAt], state[idsAt:]
 	if at.after != "" && at.after != everyFollowee && !id.ValidUser(at.after) {
 		return gathering{}, false
 	}
-	if len(state)%id.PackedLen != 0 || len(state) < 2*id.PackedLen || len(state) > (2+gatherPosts)*id.PackedLen {
+	ids, ok := unpacked(state, 2+gatherPosts+1+feed.MostOnce)
+	if !ok || len(ids) < 2 {
 		return gathering{}, false
 	}
-	var posts []string
-	for raw := range slices.Chunk([]byte(state), id.PackedLen) {
-		posts = append(posts, id.Unpack(raw))
+	at.before, at.end, at.posts = ids[0], ids[1], ids[2:]
+	if n := slices.Index(at.posts, ""); n >= 0 {
+		at.posts, at.once = at.posts[:n], at.posts[n+1:]
+		if len(at.once) == 0 || len(at.once) > feed.MostOnce || slices.Contains(at.once, "") {
+			return gathering{}, false
+		}
 	}
-	at.before, at.end, at.posts = posts[0], posts[1], posts[2:]
+	if len(at.posts) > gatherPosts {
+		return gathering{}, false
+	}
 	above := at.before
 	for _, post := range at.posts {
-		if post == "" || above != "" && post >= above {
+		if above != "" && post >= above {
 			return gathering{}, false
 		}
 		above = post

@@ -68,7 +68,7 @@ func (r *Removals) Forget(ctx context.Context, user, event string, most int) (do
 	}
 	sw := &sweep{r: r, user: user, event: event, most: most, done: &done}
 	for _, walk := range []func(context.Context) error{
-		sw.posts, sw.follows, sw.own(sw.r.feed.OwnMutes), sw.own(sw.r.feed.OwnBookmarks), sw.own(sw.r.feed.OwnMarkers),
+		sw.posts, sw.own(sw.r.feed.OwnReposts), sw.follows, sw.own(sw.r.feed.OwnMutes), sw.own(sw.r.feed.OwnBookmarks), sw.own(sw.r.feed.OwnMarkers),
 		sw.comments, sw.likes, sw.notices,
 		sw.blocks, // sw.blocks comes last, because each call reads all kept blocks of the user again
 	} {

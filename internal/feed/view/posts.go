@@ -30,6 +30,9 @@ func (v *Views) PostView(ctx context.Context, viewer, post string) (Post, error)
 	if err != nil {
 		return Post{}, err
 	}
+	if len(views) == 0 && ref.RepostOf != "" {
+		return Post{}, fault.NotFoundf("post %s, which post %s reposts, is gone, or hidden from you", ref.RepostOf, post)
+	}
 	if len(views) == 0 { // the post was deleted after LivingPost read it
 		return Post{}, fault.NotFoundf("post %s was deleted", post)
 	}

@@ -117,7 +117,7 @@ func Exercise(t *testing.T, target Target) {
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), reactionRows(target), viewRows(target), idRows(),
-		homeRows(), muteRows(), blockRows(), ownRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), takeDownRows(), notificationRows(target), exportRows(target), lastRows(target), dataRows())
+		homeRows(), muteRows(), blockRows(), ownRows(), repostRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), takeDownRows(), notificationRows(target), exportRows(target), lastRows(target), dataRows())
 	rows = append(rows, strangerRows(rows)...)
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {

@@ -15,7 +15,7 @@ import (
 // methodRows tell one story. ann posts, and ben follows, likes and comments. Each of the two users hides
 // the other one for a while, and finally both leave. A row relies on the effects of the rows above it.
 func methodRows(target Target) []methodRow {
-	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), reactionMethods(target.Reactions), commentMethods(), ownMethods(), hideMethods(), leaveMethods())
+	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), reactionMethods(target.Reactions), commentMethods(), repostMethods(), ownMethods(), hideMethods(), leaveMethods())
 }
 
 func profileMethods() []methodRow {

@@ -238,7 +238,7 @@ func (e *exporter) follows(ctx context.Context, user string) error {
 func (e *exporter) postsOf(ctx context.Context, user string) error {
 	return each(ctx, e.store, table.Query{PK: schema.PostsPK(user)}, func(it table.Item) error {
 		p, err := schema.ParsePost(it)
-		if err != nil {
+		if err != nil || p.RepostOf != "" { // no line has a repost
 			return err
 		}
 		made, err := id.Time(p.ID)

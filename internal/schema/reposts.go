@@ -1,0 +1,30 @@
+package schema
+
+import "fanfare/internal/table"
+
+// Repost binds the one living repost of a post by a user: R is the id of the repost.
+type Repost struct{ User, Of, R string }
+
+// RepostsPK returns the partition of user's bindings. The sort keys are PostSK of the originals.
+func RepostsPK(user string) string { return "u#" + user + "#repost" }
+
+// RepostKey returns the key of the binding of user's repost of a post.
+func RepostKey(user, post string) table.Key {
+	return table.Key{PK: RepostsPK(user), SK: PostSK(post)}
+}
+
+// Item encodes r.
+func (r Repost) Item() table.Item {
+	return table.Item{Key: RepostKey(r.User, r.Of), Attrs: []table.Attr{str(AttrKeyPost, r.R)}}
+}
+
+// ParseRepost decodes a binding.
+func ParseRepost(it table.Item) (Repost, error) {
+	user, ok := userOf(it.Key.PK, "#repost")
+	of, ok2 := PostOfSK(it.Key.SK)
+	r := Repost{user, of, it.Str(AttrKeyPost)}
+	if !ok || !ok2 || r.R == "" {
+		return Repost{}, &ParseError{it.Key, "not the binding of a repost"}
+	}
+	return r, nil
+}
