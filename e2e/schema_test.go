@@ -50,9 +50,13 @@ func TestSchemaFilesFollowTheTypes(t *testing.T) {
 	}
 }
 
-// allowNull allows null in each optional field: producers in other languages write null for a field that they do not use.
+// allowNull allows null in each optional field, in those of a list's elements, too: producers in other languages write null for a field
+// that they do not use.
 func allowNull(schema *jsonschema.Schema) {
 	for field := schema.Properties.Oldest(); field != nil; field = field.Next() {
+		if items := field.Value.Items; items != nil && items.Properties != nil {
+			allowNull(items)
+		}
 		if of := field.Value; !slices.Contains(schema.Required, field.Key) {
 			of.Extras = map[string]any{"type": []string{of.Type, "null"}}
 			of.Type = ""
