@@ -126,6 +126,19 @@ func TestALiveHomeShowsAPostOnceThoughAProcessRepeatsSlowly(t *testing.T) {
 	})
 }
 
+// The page of a proxy is no stream, so it opens nothing.
+func TestAnAnswerThatIsNoStreamDoesNotOpenALiveHome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []step{{status: 200, header: http.Header{"Content-Type": {"text/html"}}, body: "<html>"}}}
+		var end error
+		for u, err := range scripted(t, s, WithAttempts(2)).Live(t.Context(), "") {
+			assert.False(t, u.Open)
+			end = err
+		}
+		require.Error(t, end)
+	})
+}
+
 func TestALiveHomeEndsWithItsLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{{status: 200, body: entry("a") + entry("b")}}}

@@ -1,6 +1,8 @@
 package feed_test
 
 import (
+	"context"
+	"iter"
 	"slices"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"fanfare/internal/feed/view"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
 )
 
 // marks returns the posts of items that are bookmarked.
@@ -117,18 +120,50 @@ func TestBookmarksOfAPageTakeThreeCallsAtMost(t *testing.T) {
 	w.users("ann", "bob")
 	posts := w.living("bob", 200)
 	w.bookmarked("ann", posts)
-	refs := []access.Ref{{Post: posts[0]}, {Post: posts[1]}, {Post: posts[199]}, {Post: w.ids(1)[0]}}
+	refs := []access.Ref{{Post: w.ids(1)[0]}, {Post: posts[199]}, {Post: posts[1]}, {Post: posts[0]}} // newest first, as in a page
 	tp.take()
 	marked, err := w.KeptOf(t.Context(), &page.Budget{}, "ann", refs)
 	require.NoError(t, err)
 	for i, r := range refs {
-		assert.Equal(t, i < 3, marked[r.Post].Bookmarked, i)
+		assert.Equal(t, i > 0, marked[r.Post].Bookmarked, i)
 	}
 	assert.Len(t, tp.take(), 3)
 	marked, err = w.KeptOf(t.Context(), &page.Budget{}, "ann", nil)
 	require.NoError(t, err)
 	assert.Empty(t, marked)
 	assert.Empty(t, tp.take())
+}
+
+// lagging is a table whose replicas have no bookmarks yet.
+type lagging struct{ table.Store }
+
+func (l lagging) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	if q.PK == schema.BookmarksPK("ann") && !q.Consistent {
+		return func(yield func(table.Page, error) bool) { yield(table.Page{}, nil) }
+	}
+	return l.Store.Query(ctx, q)
+}
+
+func TestTheListOfBookmarksShowsNewBookmarksAsBookmarked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *config) { c.Store = lagging{c.Store} })
+	w.users("ann", "bob")
+	w.bookmark("ann", w.post("bob", "1"), w.post("bob", "2"))
+	views, err := w.BookmarkViews(t.Context(), "ann", page.Request{})
+	require.NoError(t, err)
+	assert.Len(t, marksOf(views.Items), 2)
+}
+
+// A home of gathered posts, for a reader of thousands of users, has the bookmarks, too.
+func TestAGatheredHomeShowsBookmarks(t *testing.T) {
+	t.Parallel()
+	w, posts, cursor := gathered(t, 3)
+	w.users("viewer")
+	w.bookmark("viewer", posts[0], posts[2])
+	list, err := w.Home(t.Context(), "viewer", home.Query{View: true, Pull: true}, page.Request{Cursor: cursor})
+	require.NoError(t, err)
+	assert.Len(t, list.Items, 3)
+	assert.ElementsMatch(t, []string{posts[0].ID, posts[2].ID}, marks(list.Items...))
 }
 
 // A user who returns before the sweep of the removal has no bookmarks yet.

@@ -3,12 +3,14 @@ package feed_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -24,6 +26,43 @@ func (b *besideUpdate) Update(ctx context.Context, in table.UpdateInput) (table.
 		do()
 	}
 	return b.Store.Update(ctx, in)
+}
+
+// leaving is a table whose caller leaves just after an update.
+type leaving struct {
+	besideUpdate
+	leave func()
+}
+
+func (l *leaving) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	defer l.leave()
+	return l.besideUpdate.Update(ctx, in)
+}
+
+func (l *leaving) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	if ctx.Err() != nil {
+		return table.WriteResult{}, ctx.Err()
+	}
+	return l.Store.Put(ctx, in)
+}
+
+// Another process that reads the note of an edit finds the edit. The note is written, too, if the author has left.
+func TestAnEditIsNotedAfterItsUpdate(t *testing.T) {
+	t.Parallel()
+	hook := &leaving{leave: func() {}}
+	w := newWorld(t, func(c *config) { hook.Store, c.Store = c.Store, hook })
+	w.users("ann")
+	post, text := w.post("ann", "x").ID, "y"
+	noted := func() []schema.Change {
+		made, err := w.PostsMade(t.Context(), w.clock.now().Add(-time.Minute))
+		require.NoError(t, err)
+		return made.Changes
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	hook.leave, hook.do = leave, func() { assert.Empty(t, noted(), "before the update") }
+	_, err := w.EditPost(ctx, "ann", post, feed.PostEdit{Text: &text})
+	require.NoError(t, err)
+	assert.Len(t, noted(), 1)
 }
 
 // A post shows a text, an image or data, whatever an edit removes.

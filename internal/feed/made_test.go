@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
 )
 
 // The new posts of all authors are read across the end of a bucket of time, which is nine hours long.
@@ -71,6 +72,23 @@ func TestLikeCountsOfDeletedPostsAreReadOnce(t *testing.T) {
 			assert.Empty(t, changes)
 		}))
 	}
+}
+
+// A tick of the tail looks half a minute back, and a network may make a thousand changes a second.
+func TestAMinuteOfManyChangesIsReadWhole(t *testing.T) {
+	t.Parallel()
+	const changes = 5001
+	w := newWorld(t)
+	start := w.clock.now()
+	var items []table.Item
+	for _, event := range w.ids(changes) {
+		items = append(items, schema.Change{Event: event, Post: event, Author: "ann"}.Item(w.clock.now()))
+	}
+	w.put(items...)
+	made, err := w.PostsMade(t.Context(), start)
+	require.NoError(t, err)
+	assert.Len(t, made.Changes, changes)
+	assert.False(t, made.More)
 }
 
 // Processes with live homes read each deletion, take-down and edit in the log of changes, also across the

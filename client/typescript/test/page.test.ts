@@ -55,6 +55,12 @@ test('a page that is read again keeps what exists, and only that', async () => {
   assert.equal(asked.length, 3);
 });
 
+test('a whole home has no older posts', async () => {
+  const fake: typeof fetch = async () => Response.json({ items: [item('300')] });
+  const fanfare = new Fanfare({ baseUrl: 'http://fanfare.test', fetch: fake });
+  assert.deepEqual(ids(await reread(fanfare, [item('300'), item('200')])), ['300'], 'the author of 200 was unfollowed');
+});
+
 test('an open page follows a deletion and an edit, also during a break', async () => {
   const { fanfare } = await newUser();
   const post = async (text: string) => (await fanfare.post('/v1/posts', { body: { text } })).id;
