@@ -106,6 +106,10 @@ func TestAFilledUpHomeShowsBookmarks(t *testing.T) {
 		for _, p := range posts[5 : 5+gone] {
 			require.NoError(t, w.DeletePost(t.Context(), "bob", p.ID))
 		}
+		first, err := w.Home(t.Context(), "ann", home.Query{View: true}, page.Request{Limit: 4})
+		require.NoError(t, err)
+		assert.Lenf(t, first.Items, min(4, len(posts)-gone), "%d deleted posts leave a short page", gone)
+		assert.Lenf(t, marks(first.Items...), min(4, len(posts)-gone), "%d deleted posts", gone)
 		items := w.home("ann", 4, home.Query{View: true})
 		assert.Len(t, items, len(posts)-gone)
 		assert.Len(t, marks(items...), len(posts)-gone)

@@ -26,8 +26,9 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 	scope.once = feed.NewOnce(at.once)
 	query.once = scope.once
 	before := at.before
-	// These calls are reserved for the first page: entries and marks, and then the page's items.
-	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1 + query.calls())
+	// These calls are reserved for the first page: entries and marks, and then the page's items. The bookmarks of the first page do not count:
+	// with them, no call would remain to fill a page of views up.
+	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1)
 	of, err := h.newerThan(ctx, query.After)
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
