@@ -194,6 +194,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	case <-timer.C:
-		return ctx.Err() == nil
+		end, limited := ctx.Deadline() // it may be this moment, and then the caller needs the last real error
+		return ctx.Err() == nil && (!limited || time.Now().Before(end))
 	}
 }

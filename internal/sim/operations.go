@@ -132,7 +132,7 @@ func loops() []Operation {
 		not("root canary", "as canary.(*Canary).Run"),
 		not("daemon.watchClock", "it only logs"),
 		not("daemon.(*patient).Accept", "the storms call the domain, and no server"),
-		not("admin.(*Client).AwaitReady", "a command waits for a process"),
+		not("admin.(*Client).AwaitReady", "a command waits for a process"), not("admin.awaitMoved", "a command waits for a process"),
 		not("root clock", "it only logs"),
 		not("root history", "it only reads metrics"), not("admin.(*History).Run", "it only reads metrics"),
 		not("root http", "the storms call the domain, and no server"),
