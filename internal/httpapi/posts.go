@@ -23,7 +23,7 @@ type PostInput struct {
 	Kind      string       `json:"kind,omitempty" pattern:"^[a-z][a-z0-9_.-]{0,31}$" patternDescription:"a kind: 1 to 32 of a-z 0-9 _ . -, a letter first" doc:"A kind of your own, such as album. It never changes." example:"album"`
 	Data      Data         `json:"data,omitempty"`
 	Mentions  []listedUser `json:"mentions,omitempty" nullable:"false" maxItems:"50" doc:"Ids of users, each once. Unknown ones are kept. They never change."`
-	QuoteOf   ulid         `json:"quote_of,omitempty" doc:"A post to quote. To quote a repost is to quote its original. It never changes." example:"01JZ0000000000000000000000"`
+	QuoteOf   ulid         `json:"quote_of,omitempty" doc:"A post to quote. To quote a repost is to quote its original. It never changes."`
 	ExpiresAt bound        `json:"expires_at,omitempty" doc:"The end of the post, in whole seconds, 60 seconds to 366 days ahead. From then on no call shows the post, its comments and its likes. It never changes, and counts.posts leaves the post out."` //nolint:modernize // huma reads omitempty as optional
 }
 

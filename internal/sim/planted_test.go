@@ -187,7 +187,7 @@ func bugs() []bug {
 			"\t\t{Update: count},\n\t\t{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},\n", "\t\t{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},\n"},
 			{follows, "\t// The follow is durable, and the mark", "\tif _, err := s.access.Store.Update(ctx, *access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, 1)); err != nil {\n\t\treturn false, fault.Wrap(\"table\", err)\n\t}\n\t// The follow is durable, and the mark"},
 		}},
-		{"answered before it is durable", "I5", []edit{{publish, `err := s.access.PublishPost(ctx, d.post); err != nil {`, `err := s.access.PublishPost(ctx, d.post); err != nil && key == "never" {`}}},
+		{"answered before it is durable", "I5", []edit{{publish, `err := s.access.PublishPost(ctx, d.post); err != nil {`, `err := s.access.PublishPost(ctx, d.post); err != nil && d.after == "never" {`}}},
 		{"cursor inclusive", "I1 I7", []edit{{"internal/feed/access/span.go", `q.After = schema.PostSK(s.High) // the key of High sorts below each entry of that post`, `q.High = schema.PostSK(s.High) + "~"`}}},
 		{"cursor of comments inclusive", "I7", []edit{{"internal/feed/list.go", `l.query.After = l.sortKey(position)`, `l.query.Low = l.sortKey(position)`}}},
 		{"comment answered before it is durable", "I7", []edit{{comments, `byID, 1, write); err != nil {`, `byID, 1, write); err != nil && in.Text == "" {`}}},
@@ -444,8 +444,8 @@ func bugs() []bug {
 		{"edit that may remove all images beside nothing", "I5", []edit{{edits, `removes = removes || f.value != nil && *f.value == ""`, `removes = removes || f.attr != schema.AttrImages && f.value != nil && *f.value == ""`}}},
 		{"images not stored", "I5", []edit{{postItem, "\tc.images(&p.Images)\n", ""}}},
 		{"first image stored alone", "I5", []edit{{"internal/schema/codec.go", `messages.ImagesText(*field)`, `messages.ImagesText((*field)[:min(1, len(*field))])`}}},
-		{"post of a worker without its images", "I5", []edit{{publish, `post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, LikeShards: e.LikeShards}`, `in.Images = nil
-	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, LikeShards: e.LikeShards}`}}},
+		{"post of a worker without its images", "I5", []edit{{publish, `post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, Reference: e.Reference, LikeShards: e.LikeShards}`, `in.Images = nil
+	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, Reference: e.Reference, LikeShards: e.LikeShards}`}}},
 		{"bookmark of another user in a home", "I5", []edit{{bookmark, `table.Query{PK: schema.BookmarksPK(user)}, refs, keep)`, `table.Query{PK: schema.BookmarksPK(refs[0].Author)}, refs, keep)`}}},
 		{"bookmark of the newest post of a page not read", "I5", []edit{{"internal/feed/own.go", `q.Descending, q.PageSize = true`, `q.High = schema.PostSK(slices.MinFunc(refs, older).Post)
 	q.Descending, q.PageSize = true`}}},

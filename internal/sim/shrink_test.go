@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -83,8 +84,11 @@ func TestAnOperationIsTheSameWithoutOthers(t *testing.T) {
 				number, what, _ := strings.Cut(op, " ")
 				words := strings.Fields(what) // user, operation, object of the operation
 				of[number] = words[0] + " " + words[1]
-				if words[1] == "follow" || words[1] == "unfollow" {
+				switch n, err := strconv.Atoi(number); {
+				case words[1] == "follow" || words[1] == "unfollow":
 					of[number] += " " + words[2]
+				case err == nil && n >= repostOps && words[1] == "delete": // the end of a repost that is there, as a post
+					of[number] = words[0] + " unrepost"
 				}
 			}
 		}
