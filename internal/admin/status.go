@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"fanfare/internal/pair"
 )
 
@@ -86,18 +84,14 @@ func (d Domain) status(ctx context.Context) Status {
 	families, _ := d.metrics.Gather() // the rest is there even if one collector failed, and Health names the failure
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
-			s.add(family.GetName(), labelsOf(m), m.GetGauge().GetValue())
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			s.add(family.GetName(), labels, m.GetGauge().GetValue())
 		}
 	}
 	return s
-}
-
-func labelsOf(m *dto.Metric) map[string]string {
-	labels := map[string]string{}
-	for _, l := range m.GetLabel() {
-		labels[l.GetName()] = l.GetValue()
-	}
-	return labels
 }
 
 // add adds the value of a gauge.

@@ -90,6 +90,7 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 type Writes bool
 
 const (
+	// Logged is for a standby: after a crash its log has the batches.
 	Logged Writes = true
 	// Unlogged is for a restore: a crash loses all batches since the last Flush. Whoever opens the store calls Flush before Close, and makes
 	// the store anew after a crash.

@@ -121,7 +121,7 @@ func TestAnIdempotencyKeyBindsEachField(t *testing.T) {
 		case feed.Data:
 			changed.SetString(`{"a":2}`)
 		case []feed.Image:
-			other.Images = append(was[:1:1], was...)
+			other.Images = slices.Concat(was, was)
 		case []string:
 			changed.Set(reflect.ValueOf(append(was[:1:1], "cid")))
 		case time.Time:

@@ -265,7 +265,7 @@ func TestHomesWithRepostsAreExact(t *testing.T) {
 			var refs []ref // ascending by id
 			authorOf := map[string]string{}
 			follows, mutes := map[string]bool{}, map[string]bool{}
-			any := func() string { return users[rnd.IntN(len(users))] }
+			someone := func() string { return users[rnd.IntN(len(users))] }
 			check := func(v string) {
 				var want []string
 				seen := map[string]bool{}
@@ -294,7 +294,7 @@ func TestHomesWithRepostsAreExact(t *testing.T) {
 			}
 			for n := range 60 {
 				w.clock.add(time.Second)
-				u, v := any(), any()
+				u, v := someone(), someone()
 				var plain []ref
 				for _, r := range refs {
 					if r.of == "" {
@@ -338,7 +338,7 @@ func TestHomesWithRepostsAreExact(t *testing.T) {
 					w.clock.add(2 * time.Minute)
 				}
 				w.deliver()
-				check(any())
+				check(someone())
 			}
 			for _, u := range users {
 				check(u)

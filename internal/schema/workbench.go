@@ -59,8 +59,7 @@ func facets() []facet {
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
 			Post{ID: post, Author: alice, Content: Content{Text: "Hello", Images: []Image{{URL: "https://img.example/hello.png", Alt: "A trumpet", Width: new(1200), Height: new(800)}}}, EditedAt: later, LikeShards: 1, Comments: 1, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
-			album.Item(), repost.Item(),
-			Post{ID: comment, Author: bob, Content: Content{Text: "So true."}, Reference: Reference{QuoteOf: post, OfAuthor: alice, OfShards: 1}, LikeShards: 1}.Item(),
+			album.Item(), repost.Item(), Post{ID: comment, Author: bob, Content: Content{Text: "So true."}, Reference: Reference{QuoteOf: post, OfAuthor: alice, OfShards: 1}, LikeShards: 1}.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{
 			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),

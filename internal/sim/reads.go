@@ -175,8 +175,6 @@ func readKinds(seed uint64) map[string]readKind {
 	return all
 }
 
-func postOfView(p view.Post) string { return p.Post.ID }
-
 // ownReads returns the reads of a user's own records.
 func ownReads() map[string]readKind {
 	own := func(of *read) (string, []string) {
