@@ -242,7 +242,7 @@ func awaitReady(ctx context.Context, admin string) error {
 		if err != nil {
 			return false
 		}
-		res, err := http.DefaultClient.Do(req)
+		res, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
 		if err != nil {
 			return false
 		}
