@@ -115,6 +115,31 @@ func TestAMoveIsRefused(t *testing.T) {
 	})
 }
 
+// A standby that had the new setting for a time, and follows its primary by the former register since, has to store the new one.
+func TestAStandbyThatIsBackIsMoved(t *testing.T) {
+	t.Parallel()
+	inPair(t, 1, func(w *world, a, b *machine) {
+		b.exit()
+		b.address = moveTo + "1"
+		w.tend()
+		w.until(func() bool { // until the primary has refused the standby for its register
+			w.tend()
+			pass(time.Second)
+			return a.process.primary.Status().Reason != ""
+		})
+		b.exit()
+		b.address = home
+		w.settle()
+		w.network.set(true)
+		w.mode(a, pair.ModeAlone)
+		require.ErrorContains(w, w.move(a, nil), "--standby-is-gone")
+		w.network.set(false)
+		w.settle()
+		w.works()
+		w.end()
+	})
+}
+
 // After a move the pair makes no first entry a second time: the standby may have become the primary by an entry that was lost (P19).
 func TestARegisterThatIsLostAfterAMove(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,10 @@ func bugsOfMoves() map[string]plantedBug {
 			planttest.Edit{File: move, Old: "	if err := p.moveStandby(ctx, to); err != nil {\n		return err\n	}\n", New: ""},
 			"TestAMoveIsRefused", "do not become a pair",
 		},
+		"P23: a standby that is back counts as moved": {
+			planttest.Edit{File: "internal/pair/session.go", Old: "p.receiver, p.session, p.asks = s.receiver, s, \"\"", New: "p.receiver, p.session = s.receiver, s"},
+			"TestAStandbyThatIsBackIsMoved", "do not become a pair",
+		},
 		"P23: the former entry does not end": {
 			planttest.Edit{File: move, Old: "	if b.Former == nil {", New: "	if b.Former == nil || b.Role != nil {"},
 			runs, "Not equal",

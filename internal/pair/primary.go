@@ -77,7 +77,7 @@ type Primary struct {
 	former     string // the process of the standby of the newest session that has ended, at the time leftAt
 	leftAt     time.Duration
 	apart      string // why the newest session was refused or has ended
-	asks       string // the Name of the register of the standby that was refused last
+	asks       string // the Name of the register of the standby that was refused last, "" since a session
 	moved      chan struct{}
 }
 

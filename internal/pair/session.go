@@ -189,7 +189,7 @@ func (p *Primary) begin(ctx context.Context, conn net.Conn, peer Hello) (*sessio
 	if p.receiver != nil {
 		p.receiver.Close()
 	}
-	p.receiver, p.session = s.receiver, s
+	p.receiver, p.session, p.asks = s.receiver, s, "" // the standby follows by this register
 	p.keepFrames()
 	p.acked = stream.Position{}
 	if s.whole {
