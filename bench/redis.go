@@ -36,12 +36,8 @@ func (e *env) startRedis(ctx context.Context, dir string, followers int) (_ *red
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return nil, err
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback
+	address, err := freeAddress()
 	if err != nil {
-		return nil, err
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
 		return nil, err
 	}
 	_, port, err := net.SplitHostPort(address)

@@ -37,7 +37,7 @@ func newGallery(t *testing.T) *gallery {
 		switch r.URL.Path {
 		case "/page":
 			w.Header().Set("Content-Type", "text/html")
-			_, _ = fmt.Fprint(w, "<!doctype html><title>No picture</title>")
+			_, _ = fmt.Fprint(w, "<!doctype html><title>No picture</title>") // a failed write means that the browser is gone
 			return
 		case "/gone.svg":
 			http.NotFound(w, r)
@@ -49,7 +49,7 @@ func newGallery(t *testing.T) *gallery {
 			}
 		}
 		w.Header().Set("Content-Type", "image/svg+xml")
-		_, _ = w.Write(picture)
+		_, _ = w.Write(picture) // a failed write means that the browser is gone
 	}))
 	t.Cleanup(g.Close)
 	return g

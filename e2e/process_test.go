@@ -142,7 +142,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 }
 
 // lateEmulator is in the error of a process whose last request had no answer for four seconds. A loaded emulator answers later, and
-// the messages of the request come again.
+// SQS delivers the messages of that request once more.
 const lateEmulator = "a request was cut at the stop"
 
 // stop asks the process to end, and fails the test unless the process exits with code 0.

@@ -50,7 +50,7 @@ func TestSchemaFilesFollowTheTypes(t *testing.T) {
 	}
 }
 
-// allowNull allows null in each optional field, in those of a list's elements, too: producers in other languages write null for a field
+// allowNull allows null in each optional field, also of the elements of a list: producers in other languages write null for a field
 // that they do not use.
 func allowNull(schema *jsonschema.Schema) {
 	for field := schema.Properties.Oldest(); field != nil; field = field.Next() {

@@ -57,7 +57,7 @@ type Domain struct {
 	// Trail gets a line for each change.
 	Trail Trail
 
-	// metrics and health are those of the handler.
+	// The handler sets metrics and health.
 	metrics prometheus.Gatherer
 	health  *Health
 }

@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/pair"
 )
 
-// About says which process this is.
+// About names a process.
 type About struct {
 	Version string    `json:"version"`
 	Roles   []string  `json:"roles"`
@@ -48,7 +48,7 @@ type DiskState struct {
 	NearlyFull bool    `json:"nearly_full"`
 }
 
-// ArchiveLag says how far the archive is behind.
+// ArchiveLag is the distance between the stores and their archive.
 type ArchiveLag struct {
 	LagSeconds float64 `json:"lag_seconds"`
 	LagBytes   float64 `json:"lag_bytes"`

@@ -48,7 +48,7 @@ func (p *process) standbyPages() (strangers http.Handler, operators *console.Con
 	return strangers, operators, err
 }
 
-// about says which process p is.
+// about names p for its status.
 func (p *process) about() admin.About {
 	return admin.About{Version: p.opt.Version, Roles: p.opt.Roles.Names(), Since: p.opt.Now()}
 }

@@ -297,14 +297,6 @@ func (p *process) open(ctx context.Context, dir *datadir.Dir) (err error) {
 	return p.register()
 }
 
-// warnOfPublicAdmin logs a warning if other machines may reach the admin address.
-func (p *process) warnOfPublicAdmin() {
-	if p.cfg.AdminIsPublic() {
-		p.log.Warn("other machines may reach the admin address, and it asks for no token: set FANFARE_METRICS_ADDR for scrapers and probes, and FANFARE_ADMIN_ADDR to a loopback address",
-			zap.String("admin", p.operator.address))
-	}
-}
-
 // register adds the metrics of the clock, the throttle, the engine and the tokens.
 func (p *process) register() error {
 	err := errors.Join(

@@ -107,6 +107,14 @@ func (p *process) listen(ctx context.Context, what, variable, addr string) (net.
 	return newPatient(l, p.work), nil
 }
 
+// warnOfPublicAdmin logs a warning if other machines may reach the admin address.
+func (p *process) warnOfPublicAdmin() {
+	if p.cfg.AdminIsPublic() {
+		p.log.Warn("other machines may reach the admin address, and it asks for no token: set FANFARE_METRICS_ADDR for scrapers and probes, and FANFARE_ADMIN_ADDR to a loopback address",
+			zap.String("admin", p.operator.address))
+	}
+}
+
 // origins returns the origins of the pages that may read the answers.
 func (p *process) origins() httpapi.Origins {
 	return httpapi.NewOrigins(p.cfg.CORSOrigins, p.cfg.CORSHeaders)

@@ -86,7 +86,7 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	return open(stop, dir, log, options, format)
 }
 
-// Writes says whether a replica writes its batches to a log.
+// Writes is the way in which a replica writes its batches.
 type Writes bool
 
 const (

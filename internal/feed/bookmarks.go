@@ -182,8 +182,8 @@ func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked
 	return bookmarkedOf(*stored), nil
 }
 
-// CallsOfKept is the number of table calls of KeptOf that a request counts in advance: the query, and the
-// profile.
+// CallsOfKept is the number of table calls of KeptOf, apart from the posts that are read by key: the query, and
+// the profile.
 const CallsOfKept = 2
 
 // keptFor returns KeptOf for a viewer with Kept, nil for any other viewer.
@@ -194,8 +194,8 @@ func (s *Service) keptFor(ctx context.Context, calls *page.Budget, viewer Viewer
 	return s.KeptOf(ctx, calls, viewer.ID, refs)
 }
 
-// KeptOf returns what user keeps about some posts, by one round trip. Neither read is consistent. The
-// caller has counted CallsOfKept.
+// KeptOf returns what user keeps about some posts, by one round trip. Neither read is consistent. calls
+// counts only the posts that are read by key.
 func (s *Service) KeptOf(ctx context.Context, calls *page.Budget, user string, refs []access.Ref) (map[string]Kept, error) {
 	if len(refs) == 0 {
 		return nil, nil

@@ -186,7 +186,7 @@ func TestADeletionDuringTheFirstEventOfAnAuthorIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events, found := &duringEvent{}, make(chan struct{}, 2)
 		a, _, c := rules(t, func(c *live.Config) {
-			events.api, _ = c.Counters.(*api)
+			events.api, _ = c.Counters.(*api) // nil for counters of another type
 			c.Counters = events
 			deleted := c.Frames.Deleted
 			c.Frames.Deleted = func(post string) ([]byte, error) {

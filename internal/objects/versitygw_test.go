@@ -48,7 +48,7 @@ func gateway(t *testing.T, dir string) (url string) {
 	server := exec.CommandContext(t.Context(), os.Getenv("E2E_VERSITYGW"), "--port", address, "posix", dir)
 	server.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+os.Getenv("AWS_ACCESS_KEY_ID"), "ROOT_SECRET_KEY="+os.Getenv("AWS_SECRET_ACCESS_KEY"))
 	require.NoError(t, server.Start())
-	t.Cleanup(func() { _, _ = server.Process.Kill(), server.Wait() })
+	t.Cleanup(func() { _, _ = server.Process.Kill(), server.Wait() }) // the process has ended, or was killed: both are an error of Wait
 	url = "http://" + address
 	require.Eventually(t, func() bool {
 		res, err := http.Get(url) //nolint:noctx,gosec // the gateway of this test
@@ -57,8 +57,8 @@ func gateway(t *testing.T, dir string) (url string) {
 	return url
 }
 
-// What a swap has answered is there after a power cut, if the file system is mounted with sync: a copy of the disk's image, made after the answer,
-// is what a power cut leaves. Without sync it is not: then a register comes back as an earlier one, and the pair could not see that.
+// On a file system that is mounted with sync, each answered swap outlives a power cut: a copy of the image of the disk, made after the answer, stands for the
+// disk after the cut. Without sync the copy has an earlier version of the register, and no machine of the pair could notice that.
 func TestARegisterOnASyncedDiskOutlivesAPowerCut(t *testing.T) {
 	for options, want := range map[string]int{"loop,sync": 20, "loop": 0} {
 		t.Run(options, func(t *testing.T) {

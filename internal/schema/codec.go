@@ -117,7 +117,7 @@ func (c *codec) reference(r *Reference) {
 			var shards string
 			*of.post, text, _ = strings.Cut(text, " ")
 			r.OfAuthor, shards, _ = strings.Cut(text, " ")
-			r.OfShards, _ = strconv.Atoi(shards)
+			r.OfShards, _ = strconv.Atoi(shards) // like any attribute, an unreadable one counts as missing
 		}
 	}
 }
