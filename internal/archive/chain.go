@@ -87,9 +87,14 @@ type Entry struct {
 	Bytes int
 }
 
-// Entry reads the header of a segment. It does not read the frames, so it does not compare the
-// SHA-256.
+// Entry reads a whole segment and compares it with its SHA-256, because its header decides where a restore begins and ends.
 func (a *Archive) Entry(ctx context.Context, term, n uint64) (Entry, error) {
+	s, err := a.Segment(ctx, term, n)
+	return Entry{s.Header, len(s.Frames)}, err
+}
+
+// head reads the header of a segment alone.
+func (a *Archive) head(ctx context.Context, term, n uint64) (Entry, error) {
 	body, err := a.store.Get(ctx, segmentName(term, n))
 	if err != nil {
 		return Entry{}, err
@@ -166,9 +171,10 @@ func (a *Archive) search(ctx context.Context, term, low, high uint64, fulfils fu
 // not bound a reader of many segments.
 const readAhead = 16
 
-// Entries yields the headers of the segments of a term from first to last.
+// Entries yields the headers of the segments of a term from first to last. It does not read the frames, so a header may be
+// damaged: Entry shows whether it is.
 func (a *Archive) Entries(ctx context.Context, term, first, last uint64) iter.Seq2[Entry, error] {
-	return inOrder(ctx, first, last, func(ctx context.Context, n uint64) (Entry, error) { return a.Entry(ctx, term, n) })
+	return inOrder(ctx, first, last, func(ctx context.Context, n uint64) (Entry, error) { return a.head(ctx, term, n) })
 }
 
 // Segments yields the segments of a term from first to last, whole and compared with their SHA-256.

@@ -185,12 +185,13 @@ func TestWhatACrashLeftIsOnePiece(t *testing.T) {
 	w := begun(t, inMemory(t))
 	w.settle(1 << 20)
 	w.both()
-	w.crash(100, 1, func() {})
-	w.segment(1) // of many
-	w.must(t, 0)
-	w.crash(100, 1, func() {})
-	w.segment(1)
-	w.must(t, 0)
+	for range 2 {
+		w.crash(0, 1, func() {}) // with the spool, which has the order of the frames
+		for range 3 { // all frames of one store, none of the other one
+			w.segment(1)
+			w.must(t, 0)
+		}
+	}
 	w.settle(1 << 20)
 	w.must(t, 0)
 }
@@ -292,6 +293,51 @@ func TestADamagedOrMissingObjectIsNamed(t *testing.T) {
 	store.name, store.alter = archive.BaseName(plan.Base.Term, plan.Base.First), func(b []byte) []byte { return b[1:] }
 	_, err = restore.Find(t.Context(), w.archive, restore.Target{})
 	require.ErrorContains(t, err, store.name)
+}
+
+// A bit of a header decides where a restore ends and with which base it begins, and the frames behind it may not be read.
+func TestADamagedHeaderIsNamedOrNotNeeded(t *testing.T) {
+	t.Parallel()
+	store := &altered{Store: inMemory(t)}
+	w := begun(t, store)
+	times := []int64{w.clock.Load(), 0}
+	for range 2 {
+		w.both()
+		w.settle(1 << 20)
+		times = append(times, w.clock.Load())
+		w.both()
+		w.base(w.both)
+		w.settle(1 << 20)
+		times = append(times, w.last, w.last-1)
+	}
+	w.drop()
+	times = append(times, w.last-1, w.gaps[0].from)
+	var segments []string
+	for object, err := range store.List(t.Context(), "t/0000000000000001/s/", "") {
+		require.NoError(t, err)
+		segments = append(segments, object.Name)
+	}
+	const header = 140
+	for _, at := range times {
+		target := restore.Target{}
+		if at != 0 {
+			target.At = time.UnixMilli(at)
+		}
+		store.name = ""
+		want, wantErr := restore.Find(t.Context(), w.archive, target)
+		for i, name := range segments {
+			for bit := range 3 * header / 8 { // three bits of the last byte of each number
+				store.name, store.alter = name, func(b []byte) []byte { b[bit/3*8+7] ^= 1 << (bit % 3 * 3); return b }
+				plan, err := restore.Find(t.Context(), w.archive, target)
+				if err == nil && wantErr == nil && !plan.Until.Equal(want.Until) { // the restore reads what the plan read a part of
+					err = w.run(plan, filepath.Join(t.TempDir(), "data"))
+				}
+				if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+					require.ErrorContainsf(t, err, fmt.Sprintf("segment %x of term 1 ", i+1), "bit %d, to %v, without damage: %v %v", bit, target.At, want.Until, wantErr)
+				}
+			}
+		}
+	}
 }
 
 // A base has the files of the stores and the secret. Any other file would make the directory look like another one.

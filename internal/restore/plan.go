@@ -97,7 +97,7 @@ func (p Plan) Term() uint64 { return p.parts[len(p.parts)-1].link.Number }
 
 // Find returns the plan of a restore. The error is an *EarlyError, a *LateError or a *GapError for a
 // state that the archive does not have. Find reads the headers of the segments that the restore needs, so it
-// finds a gap before the restore begins.
+// finds a gap before the restore begins, and it reads each segment whole whose header decides about the plan.
 func Find(ctx context.Context, a *archive.Archive, target Target) (Plan, error) {
 	plan, err := find(ctx, a, target)
 	return plan, wayOut(err)
@@ -376,10 +376,14 @@ func (f finder) check(p *Plan, part part, whole bool) error {
 		at = stream.Position(p.Base.From)
 	}
 	for e, err := range f.archive.Entries(f.ctx, part.link.Number, part.first, part.last) {
+		begins := e.Start == at || inBase && stream.Position(p.Base.From).Covers(e.Start) // the base has all before its beginning
+		if err == nil && !begins {
+			err = f.sound(e, part)
+		}
 		switch {
 		case err != nil:
 			return err
-		case e.Start == at, inBase && stream.Position(p.Base.From).Covers(e.Start): // the base has all before its beginning
+		case begins:
 		case e.Gap:
 			return f.gap(time, e)
 		default:
@@ -392,6 +396,16 @@ func (f finder) check(p *Plan, part part, whole bool) error {
 	}
 	if whole && !at.Covers(part.link.Upto) {
 		return fmt.Errorf("the archive is damaged: term %x lacks segments after %x, up to the place at which the next term continues", part.link.Number, part.last)
+	}
+	return nil
+}
+
+// sound returns the damage of a segment and of the segment before it in a part.
+func (f finder) sound(e archive.Entry, part part) error {
+	for n := max(part.first, e.N-1); n <= e.N; n++ {
+		if _, err := f.archive.Entry(f.ctx, e.Term, n); err != nil {
+			return err
+		}
 	}
 	return nil
 }

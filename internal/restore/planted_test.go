@@ -33,6 +33,14 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: "internal/archive/lines.go", Old: "				from = e.Last\n", New: "				from = b.MadeAt\n"},
 			"TestTheListOfTimesBeginsWhereRestoresBegin", "the list begins at",
 		},
+		"a header alone decides": {
+			planttest.Edit{File: "internal/archive/chain.go", Old: "	s, err := a.Segment(ctx, term, n)\n	return Entry{s.Header, len(s.Frames)}, err\n", New: "	return a.head(ctx, term, n)\n"},
+			"TestADamagedHeaderIsNamedOrNotNeeded", "does not contain",
+		},
+		"a hole in a damaged header is taken for one": {
+			planttest.Edit{File: plan, Old: "		if err == nil && !begins {", New: "		if false {"},
+			"TestADamagedHeaderIsNamedOrNotNeeded", "does not contain",
+		},
 		"a frame after the time": {
 			planttest.Edit{File: plan, Old: "			case frame.Time > limit:", New: "			case frame.Time > limit && false:"},
 			"TestNoFrameAfterTheTimeIsApplied", "has later writes",

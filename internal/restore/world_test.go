@@ -279,8 +279,8 @@ func (w *world) drop() {
 	w.lost = true
 	w.gaps = append(w.gaps, span{from, w.clock.Load()})
 	w.both()
-	w.settle(1 << 20) // a base begins behind the first segment after a gap
-	w.base(w.both)
+	w.settle(1 << 20)                              // a base begins behind the first segment after a gap
+	w.base(func() { w.both(); w.settle(1 << 20) }) // over several segments
 }
 
 // base makes a base; between the copies of the two stores, write is called.
