@@ -81,7 +81,7 @@ func TestAPairedPrimaryNeedsNoSpool(t *testing.T) {
 						return now.Connected && now.Mode == pair.ModePaired
 					})
 					pass(5 * time.Second) // from now on, the next session is the first one for the standby
-					if w.low { // a new primary is not paired yet
+					if w.low {            // a new primary is not paired yet
 						w.until(primary.serves)
 						require.NoError(w, primary.handOver())
 						primary.exit()
