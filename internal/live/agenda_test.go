@@ -121,6 +121,28 @@ func TestAnUnfollowTakesTheFirstAuthorFromTheList(t *testing.T) {
 	}
 }
 
+// A change during a read of the list outlives the read, also in a home whose former list did not fit.
+func TestAChangeDuringAReadIsInTheList(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(*readers, *userHome, string){
+		"follow": func(r *readers, hm *userHome, user string) { r.change(hm, edge{r.hash(user), true}) }, "look": (*readers).shown,
+	}
+	for name, change := range changes {
+		for _, fits := range []bool{true, false} {
+			r, hm := newReaders(10, func(int) {}), &userHome{}
+			r.begin(hm)
+			require.Equal(t, fits, r.set(hm, []string{"ann"}, fits))
+			r.begin(hm)
+			change(r, hm, "ben")
+			require.True(t, r.set(hm, []string{"ann"}, true))
+			assert.Truef(t, r.lists(hm, r.hash("ben")), "%s, the former list fits: %v", name, fits)
+			r.drop(hm)
+			change(r, hm, "cid")
+			assert.Zero(t, r.edges)
+		}
+	}
+}
+
 // An author who edits all the time does not push the look at the first edit away (C4).
 func TestALaterEditDelaysNoLook(t *testing.T) {
 	t.Parallel()

@@ -162,13 +162,16 @@ func (r *readers) clear(hm *userHome) {
 func (r *readers) change(hm *userHome, e edge) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if hm.authors.closed || hm.authors.unlisted {
+	l := &hm.authors
+	if l.closed {
 		return
 	}
-	if hm.authors.reading {
-		hm.authors.changes = append(hm.authors.changes, e)
+	if l.reading {
+		l.changes = append(l.changes, e)
 	}
-	r.apply(hm, e)
+	if !l.unlisted {
+		r.apply(hm, e)
+	}
 }
 
 func (r *readers) apply(hm *userHome, e edge) {
@@ -244,15 +247,7 @@ func (r *readers) judge(hm *userHome, posts []came) {
 
 // shown adds the author of a post in a look to the list, and lets the author's posts give hints again.
 // Such an author may have been followed through another process.
-func (r *readers) shown(hm *userHome, user string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !hm.authors.closed && !hm.authors.unlisted {
-		by := r.hash(user)
-		delete(hm.authors.missed, by)
-		r.add(hm, by)
-	}
-}
+func (r *readers) shown(hm *userHome, user string) { r.change(hm, edge{r.hash(user), true}) }
 
 // cameLate records an author whose post arrived after all looks for the post's hint.
 func (r *readers) cameLate(by author, now time.Time) {
