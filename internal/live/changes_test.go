@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,7 +100,7 @@ func TestADeletionReachesTheStreamsAtOnce(t *testing.T) {
 		assert.Equal(t, post, ann.deleted[len(ann.deleted)-1])
 		assert.Len(t, ann.deleted, 3)
 		assert.Empty(t, stranger.deleted)
-		assert.Zero(t, ann.stale)
+		assert.Zero(t, ann.stale.Load())
 	})
 }
 
@@ -129,14 +130,14 @@ func TestAnEditReachesOnlyHomesThatShowThePost(t *testing.T) {
 		pause(2 * time.Second)
 		assert.Equal(t, []string{post + " second", post + " third"}, ann.edited)
 		assert.Len(t, left.edited, 1)
-		assert.Equal(t, 1, left.stale, "other pages follow an unfollow")
+		assert.EqualValues(t, 1, left.stale.Load(), "other pages follow an unfollow")
 		assert.Len(t, leftThere.edited, 1)
 		images := []feed.Image{{URL: "https://img.example/a.png"}}
 		_, err := s.EditPost(t.Context(), "ben", post, feed.PostEdit{Images: &images})
 		require.NoError(t, err)
 		pause(2 * time.Second)
 		assert.Len(t, ann.edited, 3, "an edit that leaves the text")
-		assert.Zero(t, ann.stale)
+		assert.Zero(t, ann.stale.Load())
 	})
 }
 
@@ -350,7 +351,7 @@ func TestWhatChangesCost(t *testing.T) {
 		for _, c := range clients {
 			require.Len(t, c.deleted, 51)
 			require.Len(t, c.edited, len(clients[0].edited))
-			require.Zero(t, c.stale)
+			require.Zero(t, c.stale.Load())
 		}
 	})
 }
@@ -367,13 +368,13 @@ func TestTooManyEditsMakeAPageStale(t *testing.T) {
 			a.Edited("ben", fmt.Sprintf("%026d", i))
 		}
 		pause(time.Millisecond)
-		assert.Zero(t, c.stale)
+		assert.Zero(t, c.stale.Load())
 		a.Edited("ben", fmt.Sprintf("%026d", 0))
 		pause(time.Millisecond)
-		assert.Zero(t, c.stale, "the post waits already")
+		assert.Zero(t, c.stale.Load(), "the post waits already")
 		a.Edited("ben", fmt.Sprintf("%026d", 64))
 		pause(time.Second)
-		assert.Equal(t, 1, c.stale)
+		assert.EqualValues(t, 1, c.stale.Load())
 	})
 }
 
@@ -392,7 +393,7 @@ func TestAFailedLookAtEditedPostsIsRepeated(t *testing.T) {
 		a.failReads(true)
 		edit(t, s, "ben", post, "y")
 		pause(2 * time.Minute)
-		assert.InDelta(t, 8, looks.edits, 1)
+		assert.InDelta(t, 8, looks.edits.Load(), 1)
 		assert.Empty(t, c.edited)
 		a.failReads(false)
 		pause(31 * time.Second)
@@ -424,27 +425,33 @@ func TestAChangeBeforeTheListIsToldAfterTheList(t *testing.T) {
 		for i := range live.MostRecent + 1 { // the list is read again after 30 minutes
 			a.Deleted("stranger", fmt.Sprintf("%026d", i))
 		}
-		assert.Zero(t, c.stale)
+		assert.Zero(t, c.stale.Load())
 		pause(31 * time.Minute)
-		assert.Equal(t, 1, c.stale, "the ring has forgotten some changes")
+		assert.EqualValues(t, 1, c.stale.Load(), "the ring has forgotten some changes")
 	})
 }
 
-// duringLook calls during once, in the middle of a look that has read its posts.
+// duringLook calls during once, in the middle of a look that has read a post.
 type duringLook struct {
 	live.Homes
-	during func()
+	during atomic.Pointer[func(post string)]
 	// edits is the number of looks at edited posts.
-	edits int
+	edits atomic.Int64
+}
+
+func (d *duringLook) call(items []feed.HomeItem) {
+	if len(items) == 0 {
+		return
+	}
+	if during := d.during.Swap(nil); during != nil {
+		(*during)(items[0].Post.ID)
+	}
 }
 
 func (d *duringLook) Arrivals(ctx context.Context, viewer string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error] {
 	return func(yield func([]feed.HomeItem, error) bool) {
 		for items, err := range d.Homes.Arrivals(ctx, viewer, seen) {
-			if during := d.during; during != nil && len(items) > 0 {
-				d.during = nil
-				during()
-			}
+			d.call(items)
 			if !yield(items, err) {
 				return
 			}
@@ -453,12 +460,9 @@ func (d *duringLook) Arrivals(ctx context.Context, viewer string, seen *home.Str
 }
 
 func (d *duringLook) Edited(ctx context.Context, viewer string, refs []access.Ref) ([]feed.HomeItem, error) {
-	d.edits++
+	d.edits.Add(1)
 	items, err := d.Homes.Edited(ctx, viewer, refs)
-	if during := d.during; during != nil {
-		d.during = nil
-		during()
-	}
+	d.call(items)
 	return items, err
 }
 
@@ -475,8 +479,7 @@ func TestNoEventOfAPostFollowsItsDeletion(t *testing.T) {
 				follow(t, a.store, "ann", "ben")
 				c := a.client(t, "ann", "")
 				pause(time.Second)
-				var post string
-				during := func() {
+				during := func(post string) {
 					require.NoError(t, s.DeletePost(t.Context(), "ben", post))
 					for i := range live.MostRecent {
 						if forgets {
@@ -485,17 +488,17 @@ func TestNoEventOfAPostFollowsItsDeletion(t *testing.T) {
 					}
 				}
 				if !edits {
-					looks.during = during
+					looks.during.Store(&during)
 				}
-				post = a.published(t, "ben", "ann")
+				post := a.published(t, "ben", "ann")
 				pause(time.Second)
 				if edits {
-					looks.during = during
+					looks.during.Store(&during)
 					edit(t, s, "ben", post, "y")
 					pause(time.Second)
 				}
 				assert.Equal(t, []string{post}, c.deleted)
-				if assert.Equal(t, forgets, c.stale > 0); !forgets {
+				if assert.Equal(t, forgets, c.stale.Load() > 0); !forgets {
 					assert.Len(t, c.posts, boolean(edits))
 					assert.Empty(t, c.edited)
 				}
@@ -511,19 +514,19 @@ func TestAPageWithoutAListIsReadAgain(t *testing.T) {
 		a, _, c := rules(t, func(c *live.Config) { c.Edges = 1 })
 		b := a.client(t, "ben", "") // its list has only ben
 		pause(time.Hour)
-		assert.Equal(t, 6, c.stale)
-		assert.Zero(t, b.stale)
+		assert.EqualValues(t, 6, c.stale.Load())
+		assert.Zero(t, b.stale.Load())
 		own := new(live.Wakes)
 		own.Wake(a.Hub)
 		put(t, own.Store(a.store), schema.FollowingItem("ben", "ann", time.Now(), "")) // does not fit any more
 		pause(11 * time.Minute)
-		assert.Equal(t, 1, b.stale)
+		assert.EqualValues(t, 1, b.stale.Load())
 		_, err := own.Store(a.store).Delete(t.Context(), table.DeleteInput{Key: schema.FollowingItem("ben", "ann", time.Now(), "").Key})
 		require.NoError(t, err)
 		pause(31 * time.Minute) // the list is read again, and fits
-		known := b.stale
+		known := b.stale.Load()
 		pause(time.Hour)
-		assert.Equal(t, known, b.stale)
+		assert.Equal(t, known, b.stale.Load())
 	})
 }
 
@@ -537,7 +540,7 @@ func TestATailThatWasAwayMakesPagesStale(t *testing.T) {
 			pause(away)
 			p.fail(false)
 			pause(2 * time.Second)
-			assert.Equal(t, boolean(away > time.Minute), c.stale, away)
+			assert.EqualValues(t, boolean(away > time.Minute), c.stale.Load(), away)
 		}
 	})
 }
@@ -553,7 +556,7 @@ func TestADeletionWithoutAFrameMakesThePageStale(t *testing.T) {
 		pause(time.Second)
 		a.Deleted("ann", "p")
 		synctest.Wait()
-		assert.Equal(t, 1, c.stale)
+		assert.EqualValues(t, 1, c.stale.Load())
 	})
 }
 
@@ -605,7 +608,7 @@ func TestChangesByOtherProcesses(t *testing.T) {
 		pause(time.Minute)
 		assert.Len(t, c.deleted, 1, "once")
 		assert.Len(t, c.edited, 1, "once")
-		assert.Zero(t, c.stale)
+		assert.Zero(t, c.stale.Load())
 		assert.Empty(t, without.deleted, "a process without a tail")
 	})
 }
@@ -619,6 +622,6 @@ func TestATailThatReadsOnlySomeChangesMakesPagesStale(t *testing.T) {
 		p.made.More = true
 		p.mu.Unlock()
 		pause(1500 * time.Millisecond)
-		assert.Positive(t, c.stale)
+		assert.Positive(t, c.stale.Load())
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,7 +262,7 @@ type client struct {
 	// edited has the posts of events edited with their texts, and deleted the posts of events deleted. stale
 	// is the number of events stale.
 	edited, deleted []string
-	stale           int
+	stale           atomic.Int64 // tests read it between two pauses
 	// page has the texts of the posts that the client shows. The client reads the home when the stream opens.
 	page  map[string]string
 	likes []string
@@ -324,7 +325,7 @@ func (c *client) write(frames []byte) error {
 			c.deleted = append(c.deleted, value)
 			delete(c.page, value)
 		case "stale":
-			c.stale++
+			c.stale.Add(1)
 		case "likes":
 			c.likes = append(c.likes, value)
 		case "unread":
