@@ -3,8 +3,12 @@
 package e2e
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -189,5 +193,52 @@ func TestTheBellKeepsNoOlderNumber(t *testing.T) {
 		return err == nil && page.Unread != nil && *page.Unread == 0
 	})
 	ann.until("the bell is empty", `!document.querySelector("#bell .badge")`)
+	p.stop(t)
+}
+
+// TestAPageThatWasAwayShowsTheNewestEdit cuts the stream of an open page after an edit, and lets the page connect again
+// after a second edit. What the page keeps of the first one does not hide the second one.
+func TestAPageThatWasAwayShowsTheNewestEdit(t *testing.T) {
+	t.Parallel()
+	p, u, _, grace := newTown(t)
+	require.NoError(t, u.as(t, "ann").Follow(t.Context(), "grace"))
+	var away atomic.Bool
+	back := make(chan struct{})
+	streams := make(chan io.Closer, 100)
+	stream := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/home/stream") }
+	addr := u.through(t, func(r *http.Request) {
+		if stream(r) && away.Load() {
+			<-back
+		}
+	}, func(resp *http.Response) error {
+		if stream(resp.Request) {
+			streams <- resp.Body
+		}
+		return nil
+	})
+	comeBack := sync.OnceFunc(func() { close(back) })
+	t.Cleanup(comeBack) // the proxy waits for its requests
+	ann := newWindow(t).open("http://"+addr).signIn("ann", "Ann")
+	post, err := grace.CreatePost(t.Context(), client.PostInput{Text: "first"})
+	require.NoError(t, err)
+	edit := func(text string) {
+		_, err := grace.EditPost(t.Context(), post.ID, client.PostEdit{Text: &text})
+		require.NoError(t, err)
+	}
+	shows := func(text string) {
+		ann.until("the post is "+text, fmt.Sprintf(`document.querySelector("#p-%s .text")?.textContent === %q`, post.ID, text))
+	}
+	shows("first")
+	edit("second")
+	shows("second")
+	away.Store(true)
+	for len(streams) > 0 {
+		require.NoError(t, (<-streams).Close())
+	}
+	ann.until("the page is away", `!document.querySelector("#live.on")`)
+	edit("third")
+	comeBack()
+	ann.until("the page is live again", `document.querySelector("#live.on")`)
+	shows("third")
 	p.stop(t)
 }
