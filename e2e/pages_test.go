@@ -124,7 +124,8 @@ type shell struct {
 
 func newShell(t *testing.T, dir string, env []string, addresses ...string) *shell {
 	t.Helper()
-	bash := exec.CommandContext(t.Context(), "bash", "-eu")
+	// The end of its input ends the shell. The end of a context would kill it before the shell has stopped what it began.
+	bash := exec.Command("bash", "-eu")
 	bash.Dir, bash.Env = dir, env
 	in, err := bash.StdinPipe()
 	require.NoError(t, err)
