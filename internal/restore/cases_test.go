@@ -187,7 +187,7 @@ func TestWhatACrashLeftIsOnePiece(t *testing.T) {
 	w.both()
 	for range 2 {
 		w.crash(0, 1, func() {}) // with the spool, which has the order of the frames
-		for range 3 { // all frames of one store, none of the other one
+		for range 3 {            // all frames of one store, none of the other one
 			w.segment(1)
 			w.must(t, 0)
 		}
