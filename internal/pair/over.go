@@ -54,7 +54,7 @@ func (p *Primary) twin(why error) {
 	p.apart = why.Error()
 	p.mu.Unlock()
 	if !known {
-		p.cfg.Log.Error("the other machine is a copy of this one", zap.Error(why))
+		p.cfg.Log.Error("the machine at the peer address has the disk of this one", zap.Error(why))
 	}
 }
 

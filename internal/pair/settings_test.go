@@ -145,7 +145,7 @@ func TestACopyOfADataDirectoryIsNamed(t *testing.T) {
 			require.ErrorContains(w, b.harmed().ended, "the other machine has more")
 		}
 		require.Contains(w, a.process.primary.Status().Reason, pair.ErrSameDisk.Error())
-		require.Equal(w, 1, w.logs.FilterMessage("the other machine is a copy of this one").FilterLoggerName(a.name).Len())
+		require.Equal(w, 1, w.logs.FilterMessage("the machine at the peer address has the disk of this one").FilterLoggerName(a.name).Len())
 		require.Equal(w, before, w.entry().Term)
 		w.works()
 		b.die(100)
