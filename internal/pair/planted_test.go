@@ -17,7 +17,8 @@ type plantedBug struct {
 	test, want string
 }
 
-// The bugs break the rules of the pair.
+// The bugs break the rules of the pair. P10 has no bug here: two more guards, the view of the register and the end of the
+// session, hide its absence. The model has its counterexample (Refuse).
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	t.Parallel()
 	const (
@@ -128,14 +129,6 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: over, Old: "		p.askOnce(ctx)\n		p.mu.Lock()\n		p.met", New: "		p.mu.Lock()\n		p.met"},
 			oldCopyAlone, "does not end",
 		},
-		"P10: a standby confirms while it is promoted": {
-			planttest.Edit{File: standby, Old: "	s.stopRun()                                     // P10", New: "	// P10"},
-			storm, "FAIL",
-		},
-		"P10: a standby confirms beside a connected primary": {
-			planttest.Edit{File: standby, Old: "	s.stopRun()                                     // P10", New: "	// P10"},
-			beside, "was answered",
-		},
 		"P11: a primary that starts alone needs no promise of the register": {
 			planttest.Edit{File: promise, Old: "p.over = timing, timing.Now(), ", New: "p.over = timing, timing.Now()+9*timing.Lease, "},
 			"TestAPrimaryAloneNeedsTheRegister", "a write is answered",
@@ -160,7 +153,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		},
 		"P15: a start forgets the last promise": {
 			planttest.Edit{File: standby, Old: "granted: cfg.Timing.Now()}", New: "granted: -cfg.Timing.Lease * 2}"},
-			storm, "answers a read",
+			"TestAPromiseOutlivesAChangeOfTheLease", "answers a read",
 		},
 		"P4: a primary goes alone by its own decision": {
 			planttest.Edit{File: tenure, Old: "p.answered(t.write(ctx, ModeAlone, \"\"))", New: "p.answered(nil)"},
