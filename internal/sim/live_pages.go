@@ -176,6 +176,11 @@ func (s *liveStorm) settlePages(ctx context.Context) {
 	w := s.w
 	w.faults, w.heldBack = Rates{}, false
 	clear(w.armed)
+	for _, p := range w.procs {
+		if !p.asleep {
+			p.paused = time.Time{} // a pause may be longer than pagesTime
+		}
+	}
 	w.mature(true)
 	s.pass(pagesTime, "")
 	s.checkPages(ctx)
