@@ -67,7 +67,7 @@ release:
 	scripts/node-tools.sh install client/typescript
 	$(GO) run -C release . build $(VERSION)
 
-# Run this before release: it moves the fragments in changes/ to CHANGELOG.md, below VERSION. README.md
+# Run this before release: it moves the fragments in changes/ to CHANGELOG.md, below VERSION. docs/INSTALL.md
 # then names VERSION.
 changes:
 	$(GO) run -C release . changes $(VERSION)

@@ -50,7 +50,7 @@ func TestFragmentsAreJoinedBelowTheVersion(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	const readme = "VERSION=%s PLATFORM=linux_amd64\nfanfare:%s fanfare-%s.tgz\n"
-	write("README.md", fmt.Sprintf(readme, "v0.1.0", "v0.1.0", "0.1.0"))
+	write("docs/INSTALL.md", fmt.Sprintf(readme, "v0.1.0", "v0.1.0", "0.1.0"))
 	write("CHANGELOG.md", "# Changelog\nFor people.\n")
 	write("changes/README.md", "How.\n")
 	join := func(version string) (page string) {
@@ -72,7 +72,7 @@ func TestFragmentsAreJoinedBelowTheVersion(t *testing.T) {
 	write("changes/c.txt", "Added: Three.\n")
 	want := "# Changelog\nFor people.\n\n## v0.2.0 - DAY\n### Added\n- Three.\n\n### Fixed\n- One.\n- Two.\n\n## v0.1.0 - DAY\n### Added\n- All.\n"
 	assert.Equal(t, want, join("v0.2.0"))
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "INSTALL.md"))
 	require.NoError(t, err)
 	assert.Equal(t, fmt.Sprintf(readme, "v0.2.0", "v0.2.0", "0.2.0"), string(text))
 	require.Error(t, run(t.Context(), []string{"-root", root, "changes", "v0.3.0"}), "nothing changed")

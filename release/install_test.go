@@ -22,14 +22,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// isInstalledAsTheReadmeSays runs the commands under "Install" in README.md on the files of a release: the
+// isInstalledAsThePageSays runs the commands under "From a release" in docs/INSTALL.md on the files of a release: the
 // commands that download a program and start it, and the commands that give the packages to Helm and npm. No
 // machine of the tests has Docker, so the test only compares the names of the image.
-func isInstalledAsTheReadmeSays(t *testing.T, dir string) {
+func isInstalledAsThePageSays(t *testing.T, dir string) {
 	t.Helper()
-	page, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../docs/INSTALL.md")
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(page), "\n## Install\n")
+	_, section, found := strings.Cut(string(page), "\n## From a release\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1)

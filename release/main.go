@@ -31,7 +31,7 @@ const usage = `usage:
 build makes the archives of VERSION (vMAJOR.MINOR.PATCH) for linux and darwin on amd64 and
 arm64 with an SBOM each, the images for linux, the Helm chart, the TypeScript client, a statement
 of provenance, and SHA256SUMS. changes moves the fragments in changes/ to CHANGELOG.md, below a
-heading of VERSION, and has README.md name VERSION.
+heading of VERSION, and has docs/INSTALL.md name VERSION.
 `
 
 func main() {
@@ -126,7 +126,7 @@ func join(root, version string, now time.Time) error {
 	if err := os.WriteFile(page, []byte(joined), 0o644); err != nil { //nolint:gosec // a page to read
 		return err
 	}
-	if err := installs(filepath.Join(root, "README.md"), version); err != nil {
+	if err := installs(filepath.Join(root, "docs", "INSTALL.md"), version); err != nil {
 		return err
 	}
 	for _, f := range fragments {

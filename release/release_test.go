@@ -57,7 +57,7 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 		require.NoError(t, err, "%s", text)
 		if builds = append(builds, sumsOf(t, out)); len(builds) == 1 {
 			looksLikeARelease(t, out)
-			isInstalledAsTheReadmeSays(t, out)
+			isInstalledAsThePageSays(t, out)
 		}
 	}
 	assert.Equal(t, builds[0], builds[1])

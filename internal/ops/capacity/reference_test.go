@@ -146,17 +146,17 @@ func TestTheSentencesOfTheCapacityDocumentHaveTheFiguresOfTheCommand(t *testing.
 	assert.Contains(t, postgres.Note, "some $250 at 100,000 users and $1,400 at a million")
 }
 
-// README.md names the share of likes in the writes.
-func TestTheReadmeHasTheShareOfLikes(t *testing.T) {
+// README.md has the bills of one small network in its three shapes.
+func TestTheReadmeHasTheBillsOfItsShapes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
 	require.NoError(t, err)
-	share := func(n referenceNetwork) float64 {
-		e := New(n.load(0), DefaultDeployment(), listed(t))
-		return 100 * row(t, e, "likes").Writes / e.Total.Writes
-	}
-	all := referenceNetworks()
-	assert.Contains(t, string(text), fmt.Sprintf("likes are %.0f %% of the writes of a million users with 100 followers each, and %.0f %% of ten million with 200", share(all[2]), share(all[3])))
+	d, n := DefaultDeployment(), referenceNetwork{users: 50e3, followers: 100}
+	e := New(n.load(0), d, listed(t))
+	d.Billing = Provisioned
+	want := fmt.Sprintf("| 50,000 users, 100 followers each, a month | %s | %s | %s, [provisioned](docs/CAPACITY.md) %s |\n",
+		e.Alternatives[0].cost(), e.Alternatives[1].cost(), dollars(e.Dollars), dollars(New(n.load(0), d, listed(t)).Dollars))
+	assert.Contains(t, string(text), want)
 }
 
 // billTable returns the table of docs/CAPACITY.md at p, in Markdown: a column for the bill of each network.
