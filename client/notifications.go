@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Notification is one kind of action on one target of the caller: likes or comments of a post, follows, or a
+// Notification is one kind of action on one target of the caller: likes, comments or reposts of a post, follows, or a
 // mention.
 type Notification struct {
 	// ID stays the same when the notification moves up, so keep one notification for each ID.
 	ID   string `json:"id" doc:"It stays while the notification moves: keep one notification for each id." example:"like:01JZ0000000000000000000000"`
-	Kind string `json:"kind" enum:"like,comment,follow,mention"`
+	Kind string `json:"kind" enum:"like,comment,follow,mention,repost"`
 	// Target is a post, "" for a follow.
 	Target string `json:"target,omitempty" doc:"The post. Absent for a follow."`
 	// Actors are the users who acted last, 3 at most.
 	Actors []Actor `json:"actors" nullable:"false" maxItems:"3" doc:"The users that acted last, the newest first. Empty if only older actions are left."`
-	// Count is the stored count, without the caller's own part. It is nil for a mention.
-	Count  *int64    `json:"count,omitempty" doc:"The count that exists without your own part: of likes, of comments, or of followers. Absent for a mention, and where you have commented very often."`
+	// Count is the stored count, without the caller's own part. It is nil for a mention and for reposts.
+	Count  *int64    `json:"count,omitempty" doc:"The count that exists without your own part: of likes, of comments, or of followers. Absent for a mention and for reposts, and where you have commented very often."`
 	At     time.Time `json:"at" doc:"The time of the place in the list."`
 	Unread bool      `json:"unread" doc:"True if it is above your mark."`
 	// Post is nil except in NotificationViews.

@@ -194,7 +194,9 @@ type HomeItem struct {
 	Post      Post   `json:"post"`
 	Author    Author `json:"author"`
 	LikeCount int64  `json:"like_count"`
-	Liked     bool   `json:"liked" doc:"True if you like the post."`
+	// RepostCount is the number of living reposts of the post.
+	RepostCount int64 `json:"repost_count" doc:"The number of reposts. It follows soon, as the like count."`
+	Liked       bool  `json:"liked" doc:"True if you like the post."`
 	// Reactions has the counts by kind of reaction, including likes. Reaction is the kind of the caller's
 	// reaction, or "" for none. If only likes are configured, Reactions is nil and Reaction is "".
 	Reactions    map[string]int64 `json:"reactions,omitzero" doc:"The number of users of each kind of reaction that somebody has, likes among them. Absent where only likes are configured."`
@@ -218,11 +220,13 @@ type PostView struct {
 	BookmarkedAt time.Time `json:"bookmarked_at,omitzero" doc:"In your list of bookmarks: when you made the bookmark."`
 }
 
-// Kept has the things of the caller that belong to a post.
+// Kept has the things of the caller that belong to a post. The Kept of a repost is the Kept of its original.
 type Kept struct {
 	// Bookmarked is true for a bookmark of the caller, also while a block hides the post from the list of
 	// bookmarks.
-	Bookmarked bool `json:"bookmarked" doc:"True if you have a bookmark of the post."`
+	Bookmarked bool `json:"bookmarked" doc:"True if you have a bookmark of the post. For a repost: of its original."`
+	// Reposted is true while the caller has a repost of the post.
+	Reposted bool `json:"reposted" doc:"True if you have reposted the post. For a repost: its original."`
 }
 
 // Found is the answer to a call that asks for several ids.

@@ -71,6 +71,7 @@ func events() map[string]messages.Event {
 		"post_delivered":       &messages.PostDelivered{Header: header(), PostID: postID, AuthorID: "ann", Delivered: 7, Skipped: 2, Pulled: true},
 		"commented":            &messages.Commented{Header: header(), PostID: postID, AuthorID: "ann", CommentID: eventID, UserID: "fan", Deleted: true},
 		"mentioned":            &messages.Mentioned{Header: header(), UserID: "bob", ActorID: "ann", PostID: postID, CommentID: eventID, Deleted: true},
+		"reposted":             &messages.Reposted{Header: header(), PostID: eventID, AuthorID: "bob", RepostID: postID, UserID: "ann", Deleted: true},
 		"notified":             &messages.Notified{Header: header(), UserID: "ann", NoticeKind: "like", Target: postID, ActorID: "fan"},
 		"post_taken_down":      &messages.PostTakenDown{Header: header(), PostID: postID, AuthorID: "ann", Reason: "Advertises <fake> shoes & more", By: "moderation@clients", At: time.Date(2026, 11, 21, 9, 24, 0, 0, time.UTC)},
 		"like_counted":         &messages.LikeCounted{Header: header(), PostID: postID, AuthorID: "ann", UserID: "fan", Reaction: "like", Liked: true, LikeCount: new(int64(3))},

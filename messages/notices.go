@@ -27,6 +27,19 @@ type Mentioned struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
+// Reposted means that a repost was written, or is being ended. The consumer of the notices looks the repost up in the table.
+// The aggregator of likes counts the repost: there EventID is the version, which is the repost's id, or an id above it for the
+// end. So the end is sent after the repost has ended.
+type Reposted struct {
+	Header
+	// PostID is the original, AuthorID its author, and UserID the author of the repost. The count needs neither user.
+	PostID   string `json:"post_id" id:"ulid"`
+	AuthorID string `json:"author_id,omitempty" id:"user,group"`
+	RepostID string `json:"repost_id" id:"ulid"`
+	UserID   string `json:"user_id,omitempty" id:"user"`
+	Deleted  bool   `json:"deleted,omitempty"`
+}
+
 // Notified means that a user has a new notification, or that a notification has changed. The event is sent
 // after the check of mutes and blocks, so a push or a mail can follow. The event's id is the place of the
 // action in the user's list.
@@ -34,7 +47,7 @@ type Notified struct {
 	Header
 	UserID string `json:"user_id" id:"user,group"`
 	// NoticeKind is the kind of the notification, and Target its post, absent for a follow.
-	NoticeKind string `json:"kind" jsonschema:"enum=like,enum=comment,enum=follow,enum=mention"`
+	NoticeKind string `json:"kind" jsonschema:"enum=like,enum=comment,enum=follow,enum=mention,enum=repost"`
 	Target     string `json:"target,omitempty" id:"ulid"`
 	ActorID    string `json:"actor_id" id:"user"`
 }

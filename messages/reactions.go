@@ -69,6 +69,8 @@ func (e *LikeCounted) check() error {
 const (
 	// KindLike is the kind of reaction that every system has.
 	KindLike = "like"
+	// KindRepost is the kind of the reposts among the counts of a post. ValidReaction refuses it, so no reaction has it.
+	KindRepost = "~repost"
 	// MaxReaction is the longest name of a kind of reaction.
 	MaxReaction = 12
 )
@@ -90,8 +92,19 @@ func Action(like Like, reaction string) Event {
 	}
 }
 
-// ActionOf returns the content of an event that Action makes, and its kind of reaction. ok is false
-// for other events.
+// Reposter returns the name under which a repost counts, in the place of a user. It is no user id.
+func Reposter(repost string) string { return reposter + repost }
+
+// RepostBy returns the repost that counts under a name. ok is false for a user.
+func RepostBy(name string) (repost string, ok bool) { return strings.CutPrefix(name, reposter) }
+
+// IsReposter reports whether a repost counts under a name.
+func IsReposter(name string) bool { return strings.HasPrefix(name, reposter) }
+
+const reposter = "~"
+
+// ActionOf returns the content of an event that Action makes, and its kind of reaction. A repost counts as an action of its
+// own, whatever its user did before: the ids of two reposts by one user may be in any order. ok is false for other events.
 func ActionOf(e Event) (like *Like, reaction string, ok bool) {
 	switch e := e.(type) {
 	case *Liked:
@@ -100,6 +113,12 @@ func ActionOf(e Event) (like *Like, reaction string, ok bool) {
 		return &e.Like, "", true
 	case *Reacted:
 		return &e.Like, e.Reaction, true
+	case *Reposted:
+		reaction = KindRepost
+		if e.Deleted {
+			reaction = ""
+		}
+		return &Like{Header: e.Header, PostID: e.PostID, UserID: Reposter(e.RepostID), AuthorID: e.AuthorID}, reaction, true
 	}
 	return nil, "", false
 }

@@ -18,7 +18,7 @@ func entries() []*entry {
 		entryFor[PostCreated](), entryFor[PostDeleted](), entryFor[UserForgotten](), entryFor[ProfileChanged](),
 		entryFor[Liked](), entryFor[Unliked](), entryFor[Reacted](),
 		entryFor[Followed](), entryFor[Unfollowed](), entryFor[MarkWalk](), entryFor[Seen](), entryFor[Returned](),
-		entryFor[FanoutPlan](), entryFor[FanoutChunk](), entryFor[Commented](), entryFor[Mentioned](),
+		entryFor[FanoutPlan](), entryFor[FanoutChunk](), entryFor[Commented](), entryFor[Mentioned](), entryFor[Reposted](),
 		entryFor[PostDelivered](), entryFor[PostTakenDown](), entryFor[LikeCounted](), entryFor[Notified](),
 	}
 }

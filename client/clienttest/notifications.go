@@ -11,7 +11,7 @@ import (
 	"fanfare/client"
 )
 
-// notificationsOf returns the likes of user's posts and the follows of user, the newest first.
+// notificationsOf returns the likes and the reposts of user's posts, and the follows of user, the newest first.
 func (s *Server) notificationsOf(user string, views bool) (all []client.Notification) {
 	add := func(kind, target string, acts []client.Reactor) {
 		n := client.Notification{ID: kind + ":" + target, Kind: kind, Target: target, Actors: []client.Actor{}}
@@ -30,7 +30,10 @@ func (s *Server) notificationsOf(user string, views bool) (all []client.Notifica
 		}
 		slices.SortFunc(n.Actors, func(a, b client.Actor) int { return b.At.Compare(a.At) })
 		n.Actors = n.Actors[:min(3, len(n.Actors))]
-		n.Count, n.At = &others, n.Actors[0].At
+		n.At = n.Actors[0].At
+		if kind != "repost" {
+			n.Count = &others
+		}
 		n.Unread = n.At.After(s.read[user])
 		if views && target != "" {
 			n.Post = new(s.view(user, target))
@@ -39,6 +42,13 @@ func (s *Server) notificationsOf(user string, views bool) (all []client.Notifica
 	}
 	for _, post := range s.feed.PostsOf(user) {
 		add("like", post, s.feed.Reactors(post, ""))
+		var reposts []client.Reactor
+		for _, by := range s.feed.Posts {
+			if by.RepostOf == post {
+				reposts = append(reposts, client.Reactor{UserID: by.AuthorID, At: by.CreatedAt})
+			}
+		}
+		add("repost", post, reposts)
 	}
 	var follows []client.Reactor
 	for _, follow := range s.feed.Follows.To(user) {

@@ -23,7 +23,7 @@ func (s *Server) item(viewer, post string) client.HomeItem {
 	u := s.feed.Users[s.feed.Posts[post].AuthorID]
 	own := s.feed.Reactions[post][viewer].Kind
 	item := client.HomeItem{
-		Post: s.feed.Posts[post], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL}, LikeCount: s.count(post), Liked: own == kindLike,
+		Post: s.feed.Posts[post], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL}, LikeCount: s.count(post), RepostCount: s.feed.Reposts(post), Liked: own == kindLike,
 	}
 	of := s.feed.Refers(viewer, post)
 	if of != "" && item.Post.RepostOf != "" {
@@ -43,7 +43,8 @@ func (s *Server) view(viewer, post string) client.PostView {
 }
 
 func (s *Server) viewOf(viewer string, item client.HomeItem) client.PostView {
-	return client.PostView{HomeItem: item, Kept: client.Kept{Bookmarked: s.feed.Bookmarks.Has(viewer, item.Post.ID)}}
+	of := s.feed.Original(item.Post.ID)
+	return client.PostView{HomeItem: item, Kept: client.Kept{Bookmarked: s.feed.Bookmarks.Has(viewer, of), Reposted: s.feed.RepostBy(viewer, of) != ""}}
 }
 
 func (s *Server) userView(viewer, user string) client.UserView {

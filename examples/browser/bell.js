@@ -160,6 +160,7 @@ function did({ kind, actors, count }, people) {
       return people === 1 ? 'likes your post' : 'like your post';
     case 'comment': return people ? 'commented on your post' : `${count} comments on your post`;
     case 'follow': return people === 1 ? 'follows you' : people ? 'follow you' : `${count} followers`;
+    case 'repost': return people ? 'reposted your post' : 'Your post was reposted';
     default: return people ? 'mentioned you' : 'You were mentioned';
   }
 }

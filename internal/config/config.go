@@ -128,7 +128,7 @@ type Config struct {
 	// counts for half of this time, and events about a notification are collected for twice this time, 1m at most.
 	// With a longer window likes cost less, and counts are later.
 	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" default:"1s" range:"10ms..1m" shared:"api,likeagg" by:"api,fanout,likeagg,up"`
-	// Notifications: `on` keeps notifications of likes, comments, follows and mentions
+	// Notifications: `on` keeps notifications of likes, comments, follows, mentions and reposts
 	// ([decisions/0049](decisions/0049-notifications.md)). A notification costs 2 write units, and 3 for each
 	// later window.
 	Notifications Switch `env:"FANFARE_NOTIFICATIONS" default:"on" aws:"off" shared:"api,fanout,likeagg" by:"api,fanout,likeagg,up"`

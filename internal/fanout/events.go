@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -122,28 +123,47 @@ func (f follow) tell(ctx context.Context, w *Worker) error {
 	return nil
 }
 
-// mentions is a stored post with its mentioned users.
-type mentions struct {
+// posted is a stored post, with the users whom it notifies.
+type posted struct {
 	post *messages.PostCreated
+	// living is false if the post was deleted or has ended, or was never made.
+	living bool
 	delivery
 }
 
-// tell sends the events of the delivery, and Mentioned for each mentioned user. The work of the delivery is
-// done, so a notice that the worker cannot send does not delay the post.
-func (m mentions) tell(ctx context.Context, w *Worker) error {
-	if err := m.delivery.tell(ctx, w); err != nil || w.cfg.Notices == nil {
+// tell sends the events of the delivery, Mentioned for each mentioned user, and Reposted for a repost. The work of the
+// delivery is done, so a notice that the worker cannot send does not delay the post. A repost that was never made must not
+// count, because it has no end that would take it out of the count again.
+func (m posted) tell(ctx context.Context, w *Worker) error {
+	if err := m.delivery.tell(ctx, w); err != nil {
 		return err
 	}
 	var notices []messages.Event
 	for _, user := range m.post.Mentions {
+		notices = append(notices, &messages.Mentioned{UserID: user, ActorID: m.post.AuthorID, PostID: m.post.PostID})
+	}
+	if m.post.RepostOf != "" && m.living {
+		repost := &messages.Reposted{PostID: m.post.RepostOf, AuthorID: m.post.OfAuthor, RepostID: m.post.PostID, UserID: m.post.AuthorID}
+		if err := w.count(ctx, *repost, m.post.PostID, m.requestID); err != nil {
+			return err
+		}
+		notices = append(notices, repost)
+	}
+	if len(notices) == 0 || w.cfg.Notices == nil {
+		return nil
+	}
+	for _, e := range notices {
 		head, err := w.header(m.requestID)
 		if err != nil {
 			return err
 		}
-		notices = append(notices, &messages.Mentioned{Header: head, UserID: user, ActorID: m.post.AuthorID, PostID: m.post.PostID})
-	}
-	if len(notices) == 0 {
-		return nil
+		*e.Head() = head
 	}
 	return w.cfg.Notices(ctx, notices...)
+}
+
+// count lets the aggregator count a repost, or its end.
+func (w *Worker) count(ctx context.Context, e messages.Reposted, version, requestID string) error {
+	e.Header = messages.Header{EventID: version, Time: w.cfg.Now().UTC(), RequestID: requestID}
+	return w.publish(ctx, queue.TopicLikes, &e)
 }

@@ -36,6 +36,38 @@ func TestMentionedUsersAreToldAfterTheDelivery(t *testing.T) {
 	assert.Equal(t, []string{"bob", "cid"}, users)
 }
 
+func TestTheAuthorOfTheOriginalIsToldOfARepost(t *testing.T) {
+	var out others
+	w := newWorld(t, 1, out.notified)
+	e := w.post()
+	e.Text, e.Reference = "", messages.Reference{RepostOf: w.newID(), OfAuthor: "bob", OfShards: 1}
+	w.must(handle(t.Context(), w.worker, e))
+	counted := func(repost string, deleted bool) messages.Event {
+		t.Helper()
+		like, kind, ok := messages.ActionOf(w.queued[len(w.queued)-1])
+		require.True(t, ok)
+		assert.Equal(t, e.RepostOf+" "+messages.Reposter(repost), like.PostID+" "+like.UserID)
+		assert.Equal(t, deleted, kind == "")
+		return w.queued[len(w.queued)-1]
+	}
+	assert.Equal(t, e.PostID, counted(e.PostID, false).Head().EventID)
+	require.Len(t, out.sent, 1)
+	told, ok := out.sent[0].(*messages.Reposted)
+	require.True(t, ok)
+	assert.Equal(t, messages.Reposted{Header: told.Header, PostID: e.RepostOf, AuthorID: "bob", RepostID: e.PostID, UserID: author}, *told)
+
+	_, err := w.mem.Put(t.Context(), table.PutInput{Item: schema.PostRef{ID: e.RepostOf, Author: "bob", LikeShards: 1}.Item()})
+	w.must(err)
+	deleted := &messages.PostDeleted{Header: w.header(), PostID: e.PostID, AuthorID: author}
+	w.deletePost(e.PostID)
+	w.now = w.now.Add(10 * time.Minute)
+	w.must(w.worker.HandleBackfills(t.Context(), deleted))
+	assert.Greater(t, counted(e.PostID, true).Head().EventID, e.PostID)
+	sent := len(w.queued)
+	w.must(handle(t.Context(), w.worker, e))
+	assert.Len(t, w.queued, sent, "a deleted repost does not count")
+}
+
 func TestTheNotificationsOfADeletedPostGo(t *testing.T) {
 	var out others
 	w := newWorld(t, 0, out.notified)
@@ -53,7 +85,7 @@ func TestTheNotificationsOfADeletedPostGo(t *testing.T) {
 	}
 	other := notice(author, schema.NoticeLike, w.newID())
 	gone := []table.Key{
-		notice(author, schema.NoticeLike, e.PostID), notice(author, schema.NoticeComment, e.PostID), notice(author, schema.NoticeMention, e.PostID),
+		notice(author, schema.NoticeLike, e.PostID), notice(author, schema.NoticeComment, e.PostID), notice(author, schema.NoticeMention, e.PostID), notice(author, schema.NoticeRepost, e.PostID),
 		notice("bob", schema.NoticeMention, e.PostID), notice("cid", schema.NoticeMention, e.PostID),
 	}
 	w.deletePost(e.PostID)

@@ -16,27 +16,27 @@ import (
 )
 
 // postCreated begins the delivery of a post. If one page holds all followers, it also
-// completes the delivery.
-func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error {
+// completes the delivery. living reports whether the table has the post.
+func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) (living bool, err error) {
 	if err := w.cfg.Clock.CheckAge("post_id", e.PostID, w.cfg.Now()); err != nil {
-		return err
+		return false, err
 	}
 	posted, err := id.Time(e.PostID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	queue.Due(ctx, posted) // a post may be dated after its event, and then the event has waited
 	// The post must be stored before followers are read: see the package comment (I1).
 	stored, err := w.cfg.Posts.EnsurePost(ctx, e)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if stored.Deleted {
 		w.cfg.Log.Info("not delivered: the post was deleted or has ended, or its author was removed", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
-		return nil
+		return false, nil
 	}
 	// The like shards of the event may be absent.
-	return w.deliver(ctx, stored, true, e.RequestID)
+	return true, w.deliver(ctx, stored, true, e.RequestID)
 }
 
 // Deliver begins the delivery of a post that is in the table, as postCreated does. The post may

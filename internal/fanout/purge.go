@@ -62,6 +62,9 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) (subj
 			return nothing{}, err
 		}
 	}
+	if err := w.uncount(ctx, ref, e.RequestID); err != nil {
+		return nothing{}, err
+	}
 	lives, err := w.cfg.Lifetimes.Current(ctx)
 	if err != nil {
 		return nothing{}, err
@@ -81,6 +84,23 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) (subj
 	return deletion{ref, e.RequestID}, nil
 }
 
+// uncount takes a deleted repost out of the count of its original, unless the original is gone, too. The deletion has usually
+// done that. But its process may have died.
+func (w *Worker) uncount(ctx context.Context, ref schema.PostRef, requestID string) error {
+	if ref.RepostOf == "" {
+		return nil
+	}
+	of, err := w.postByID(ctx, ref.RepostOf)
+	if err != nil || of == nil || of.Deleted {
+		return err
+	}
+	version, err := w.newIDAfter(ref.ID)
+	if err != nil {
+		return err
+	}
+	return w.count(ctx, messages.Reposted{PostID: of.ID, AuthorID: of.Author, RepostID: ref.ID, UserID: ref.Author, Deleted: true}, version, requestID)
+}
+
 // purgeNotices deletes the notifications of a post: the notifications of its author and of its
 // mentioned users. After a read that shows the post alive, a worker writes such a notification
 // within a minute or not at all.
@@ -88,7 +108,12 @@ func (w *Worker) purgeNotices(ctx context.Context, ref schema.PostRef, mentioned
 	if w.cfg.Notices == nil {
 		return nil
 	}
-	keys := []table.Key{schema.NoticeKey(ref.Author, schema.NoticeLike, ref.ID), schema.NoticeKey(ref.Author, schema.NoticeComment, ref.ID)}
+	var keys []table.Key
+	for _, kind := range schema.NoticeKinds {
+		if kind.OnOwnPost() {
+			keys = append(keys, schema.NoticeKey(ref.Author, kind, ref.ID))
+		}
+	}
 	if _, err := w.cfg.Store.BatchWrite(ctx, deletesOf(append(keys, noticesOfMentions(ref.ID, slices.Clone(mentioned))...))); err != nil {
 		return fmt.Errorf("delete the notifications of post %s: %w", ref.ID, err)
 	}

@@ -234,7 +234,8 @@ func (w *Worker) handle(ctx context.Context, topic string, e messages.Event) err
 func (w *Worker) apply(ctx context.Context, e messages.Event) (subject, error) {
 	switch e := e.(type) {
 	case *messages.PostCreated:
-		return mentions{e, delivery{e.PostID, e.RequestID}}, w.postCreated(ctx, e)
+		living, err := w.postCreated(ctx, e)
+		return posted{e, living, delivery{e.PostID, e.RequestID}}, err
 	case *messages.FanoutPlan:
 		return delivery{e.PostID, e.RequestID}, w.plan(ctx, e)
 	case *messages.FanoutChunk:

@@ -179,8 +179,8 @@ func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema
 		return schema.Post{}, err
 	}
 	shards := max(e.LikeShards, w.likeShards)
-	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: schema.Content{Text: e.Text}, LikeShards: shards}
-	ref := schema.PostRef{ID: e.PostID, Author: e.AuthorID, LikeShards: shards}
+	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: schema.Content{Text: e.Text}, Reference: e.Reference, LikeShards: shards}
+	ref := schema.PostRef{ID: e.PostID, Author: e.AuthorID, LikeShards: shards, RepostOf: e.RepostOf}
 	own := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(e.AuthorID), SK: schema.EntrySK(e.PostID, e.AuthorID)},
 		Attrs: schema.EntryAttrs(at.Add(timelineTTL), shards),

@@ -135,7 +135,7 @@ func readPatterns() []accessPattern {
 			_, err := s.HomeNews(ctx, "viewer", home.Query{After: s.post.ID}, first)
 			return err
 		}},
-		{"view of a post", "as 9, which has the number of comments; with the author, the like count, and the own like and bookmark", func(ctx context.Context, s *sample) error {
+		{"view of a post", "as 9, which has the number of comments; with the author, the like count, and the own like, bookmark and repost", func(ctx context.Context, s *sample) error {
 			_, err := s.cold().PostView(ctx, "viewer", s.post.ID)
 			return err
 		}},
@@ -264,7 +264,7 @@ func readPatterns() []accessPattern {
 			_, err := s.MarkerOf(ctx, "viewer", "home")
 			return err
 		}},
-		{"home by push, as views", "as 16; the reader's bookmarks in `u#U#bookmark` in the range of the posts, and `u#U` / `info`", func(ctx context.Context, s *sample) error {
+		{"home by push, as views", "as 16; the reader's bookmarks in `u#U#bookmark` and reposts in `u#U#repost` in the range of the posts, and `u#U` / `info`", func(ctx context.Context, s *sample) error {
 			s.fillHome()
 			return pageOf(s.cold().Home(ctx, "viewer", home.Query{View: true}, first))
 		}},

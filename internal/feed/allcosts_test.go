@@ -53,6 +53,10 @@ func (e *whole) rest() {
 		for _, event := range events {
 			handle := e.worker.HandleBackfills
 			switch event.(type) {
+			case *messages.Liked, *messages.Unliked, *messages.Reposted:
+				like, kind, _ := messages.ActionOf(event)
+				e.count(*like, kind)
+				continue
 			case *messages.PostCreated:
 				handle = e.worker.HandlePosts
 			case *messages.FanoutPlan, *messages.FanoutChunk:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -182,8 +183,8 @@ func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked
 	return bookmarkedOf(*stored), nil
 }
 
-// CallsOfKept is the number of table calls of KeptOf, apart from the posts that are read by key: the query, and
-// the profile.
+// CallsOfKept is the number of table calls of KeptOf, apart from the posts that are read by key and from the user's
+// reposts: the query, and the profile. The reads of the reposts do not come out of the calls of the page.
 const CallsOfKept = 2
 
 // keptFor returns KeptOf for a viewer with Kept, nil for any other viewer.
@@ -194,45 +195,40 @@ func (s *Service) keptFor(ctx context.Context, calls *page.Budget, viewer Viewer
 	return s.KeptOf(ctx, calls, viewer.ID, refs)
 }
 
-// KeptOf returns what user keeps about some posts, by one round trip. Neither read is consistent. calls
-// counts only the posts that are read by key.
+// KeptOf returns what user keeps about some posts, by one round trip, and by one more if user has reposted some of the
+// posts. No read is consistent. calls counts only the bookmarks that are read by key.
 func (s *Service) KeptOf(ctx context.Context, calls *page.Budget, user string, refs []access.Ref) (map[string]Kept, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
 	var own []schema.Bookmark
-	keep := func(it table.Item) error {
+	bookmarks := keptThings{schema.BookmarksPK(user), func(post string) table.Key { return schema.BookmarkOfKey(user, post) }, func(it table.Item) error {
 		b, err := schema.ParseBookmark(it)
 		own = append(own, b)
 		return err
-	}
+	}}
+	bound := map[string]string{} // the posts, by the ids of their reposts
+	reposts := keptThings{schema.RepostsPK(user), func(post string) table.Key { return schema.RepostKey(user, post) }, func(it table.Item) error {
+		b, err := schema.ParseRepost(it)
+		bound[b.R] = b.Of
+		return err
+	}}
 	var profile *table.Item
 	err := s.access.All(ctx,
 		func(ctx context.Context) (err error) {
 			profile, err = s.access.Recent.One(ctx, schema.ProfileKey(user))
 			return err
 		},
-		func(ctx context.Context) error {
-			rest := refs
-			if len(refs) > 1 {
-				var err error
-				if rest, err = s.ownOfPosts(ctx, table.Query{PK: schema.BookmarksPK(user)}, refs, keep); err != nil {
-					return err
-				}
-				calls.Spend(access.Batches(len(rest)))
-			}
-			keys := make([]table.Key, len(rest))
-			for i, r := range rest {
-				keys[i] = schema.BookmarkOfKey(user, r.Post)
-			}
-			found, err := s.access.BatchGet(ctx, keys, false)
-			for _, it := range found {
-				err = errors.Join(err, fault.Wrap("table", keep(it)))
-			}
-			return err
-		})
+		func(ctx context.Context) error { return s.readKept(ctx, calls, bookmarks, refs) },
+		func(ctx context.Context) error { return s.readKept(ctx, &page.Budget{}, reposts, refs) })
 	if err != nil {
 		return nil, err
+	}
+	living := map[string]schema.PostRef{} // a repost that was deleted as a post may leave its binding
+	if ids := slices.Sorted(maps.Keys(bound)); len(ids) > 0 {
+		if err := s.access.LivingPosts(ctx, ids, living); err != nil {
+			return nil, err
+		}
 	}
 	after, kept := "", make(map[string]Kept, len(own))
 	if profile != nil {
@@ -241,7 +237,40 @@ func (s *Service) KeptOf(ctx context.Context, calls *page.Budget, user string, r
 	for _, b := range own {
 		kept[b.Post] = Kept{Bookmarked: !ownBookmarks().former(b, after)}
 	}
+	for repost := range living {
+		of := kept[bound[repost]]
+		of.Reposted = true
+		kept[bound[repost]] = of
+	}
 	return kept, nil
+}
+
+// keptThings are the things of one sort that a user keeps about posts. keep is called with each of them.
+type keptThings struct {
+	pk   string
+	key  func(post string) table.Key
+	keep func(table.Item) error
+}
+
+// readKept reads the things of one sort: by one query, and the rest by key.
+func (s *Service) readKept(ctx context.Context, calls *page.Budget, of keptThings, refs []access.Ref) error {
+	rest := refs
+	if len(refs) > 1 {
+		var err error
+		if rest, err = s.ownOfPosts(ctx, table.Query{PK: of.pk}, refs, of.keep); err != nil {
+			return err
+		}
+		calls.Spend(access.Batches(len(rest)))
+	}
+	keys := make([]table.Key, len(rest))
+	for i, r := range rest {
+		keys[i] = of.key(r.Post)
+	}
+	found, err := s.access.BatchGet(ctx, keys, false)
+	for _, it := range found {
+		err = errors.Join(err, fault.Wrap("table", of.keep(it)))
+	}
+	return err
 }
 
 // Bookmarks lists user's bookmarks of living posts, the newest bookmark first. Bookmarks leaves out a

@@ -21,6 +21,8 @@ const (
 	bytesOfPost = 600
 	// A quote and a repost read the post that they refer to, and a block; a repost also reads and writes its binding.
 	unitsOfReference = 6
+	// A repost, and its end, change the count of the original: the aggregator reads and writes the part of the repost, and the count.
+	unitsOfCounted = 5
 	// unitsOfKey is for the record of an Idempotency-Key.
 	unitsOfKey = 1
 	// A follow also counts unitsOfCopy for each post that its backfill copies: for the entry, and for the
@@ -37,7 +39,7 @@ const (
 	unitsOfNotice = 8
 	// After the deletion of a post a worker removes its record, and a notification for each mention. The removal of a comment is in the
 	// cost of the comment.
-	unitsOfPurge, unitsOfPurgedNotice, unitsOfPurgedComment = 8, 3, 3
+	unitsOfPurge, unitsOfPurgedNotice, unitsOfPurgedComment = 9, 3, 3
 )
 
 // kb returns a size in started KB.
@@ -65,6 +67,9 @@ func (s *Service) costOfPost(p schema.Post, followers int64, keyed bool) cost {
 	}
 	if p.Of() != "" {
 		c.own += unitsOfReference
+	}
+	if p.RepostOf != "" {
+		c.later += unitsOfCounted + s.costOfNotices(1, 0)
 	}
 	if keyed {
 		c.own += unitsOfKey

@@ -28,8 +28,8 @@ func (w *world) forget(user, event string, most int) (all removal.Forgotten) {
 		require.NoError(w.t, err)
 		require.LessOrEqual(w.t, done.Sum(), most, "%+v", done)
 		for _, e := range w.published.take() {
-			if e, ok := e.(*messages.Unliked); ok {
-				w.count(e.Like, "")
+			if like, kind, ok := messages.ActionOf(e); ok {
+				w.count(*like, kind)
 			}
 		}
 		if done.Sum() == 0 {

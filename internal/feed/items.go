@@ -107,6 +107,9 @@ func (s *Service) withReferred(ctx context.Context, viewer Viewer, items []HomeI
 	kept := items[:0]
 	for _, it := range items {
 		it.Of = shown[it.Post.Of()]
+		if it.Of != nil && it.Post.RepostOf != "" {
+			it.Kept = it.Of.Kept
+		}
 		if (it.Of != nil || it.Post.RepostOf == "") && viewer.Once.Takes(it.Post.ID, it.Post.Reference) {
 			kept = append(kept, it)
 		}
@@ -253,7 +256,7 @@ func (s *Service) items(p itemParts, refs []access.Ref, keys []homeKeys) ([]Home
 		if it, ok := p.found[keys[i].count]; ok {
 			count = schema.ParseLikeCount(&it)
 		}
-		item.LikeCount = count.Shown()
+		item.LikeCount, item.RepostCount = count.Shown(), count.Reposts()
 		if len(s.access.Reactions) > 0 {
 			item.Reactions, item.Reaction = s.access.ShownReactions(count), p.own[r.Post]
 		}

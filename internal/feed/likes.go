@@ -118,7 +118,7 @@ func (s *Service) Reactions(ctx context.Context, post, kind string, in page.Requ
 }
 
 func (s *Service) reactionsOfShard(ctx context.Context, pk, kind, position string, want, size int) (page.Stretch[Liker], error) {
-	q := table.Query{PK: pk, PageSize: size}
+	q := table.Query{PK: pk, High: schema.LikersEnd(), PageSize: size}
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}

@@ -125,7 +125,7 @@ func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err e
 			If: table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}},
 		}})
 	}
-	err = s.bury(ctx, ref, nil, ops...)
+	err = s.bury(ctx, ref, schema.Post{}, ops...)
 	if access.ConditionFailed(err) {
 		return false, nil
 	}

@@ -184,6 +184,14 @@ func windowPatterns() []accessPattern {
 		{"a new mention", "the same; the profile and the block are read, too", func(ctx context.Context, s *sample) error {
 			return s.notify(ctx, &messages.Mentioned{UserID: noticed, ActorID: s.authors[3], PostID: s.ids[2]})
 		}},
+		{"a new repost", "the same; the repost is read by its id, too", func(ctx context.Context, s *sample) error {
+			repost, err := s.Repost(ctx, s.authors[2], post)
+			if err != nil {
+				return err
+			}
+			s.measure()
+			return s.notify(ctx, &messages.Reposted{PostID: post, AuthorID: noticed, RepostID: repost.ID, UserID: s.authors[2]})
+		}},
 		{"a new follow", "the same, with the profile in the place of the post", func(ctx context.Context, s *sample) error {
 			return s.notify(ctx, &messages.Followed{FollowerID: s.authors[4], AuthorID: noticed, From: id.Min, MarkVersion: id.Floor(s.clock.now())})
 		}},

@@ -66,10 +66,10 @@ func TestTheMarkOfANewLifeStays(t *testing.T) {
 	w.unread(0)
 }
 
-// A notification of likes or comments is of the life of its post, whatever its places are.
+// A notification about an own post is of the life of its post, whatever its places are.
 func TestANotificationOfAPostIsOfThePostsLife(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []schema.NoticeKind{schema.NoticeLike, schema.NoticeComment} {
+	for _, kind := range []schema.NoticeKind{schema.NoticeLike, schema.NoticeComment, schema.NoticeRepost} {
 		w := newWorld(t)
 		w.users("ann", "bob")
 		old := w.post("ann", "of the former life")

@@ -14,7 +14,7 @@ import (
 	"fanfare/messages"
 )
 
-// noticeTime is the maximum time for which a comment or the end of a follow waits for the queue of notices.
+// noticeTime is the maximum time for which a comment or the end of a follow or a repost waits for the queue of notices.
 const noticeTime = time.Second
 
 // tellOfComment sends the notices of a comment before the transaction that makes or deletes the
@@ -46,19 +46,21 @@ func (s *Service) sendNotices(ctx context.Context, events ...messages.Event) err
 	return fault.Wrap("queue", s.cfg.Notices(ctx, events...))
 }
 
-// noticeUnfollow takes the notification of a follow back before the transaction that ends the follow, so that a crash between
-// the two loses nothing. The worker of the notices looks the mark up. If the queue fails, the follow still ends, and lists hide
-// the follow.
-func (s *Service) noticeUnfollow(ctx context.Context, mark schema.Mark) {
+// takeBack takes the notification of a follow or of a repost back before the transaction that ends it, so that a crash between
+// the two loses nothing. The worker of the notices looks up the mark or the repost. If the queue fails, the transaction is still
+// made, and the notification stays; lists hide the follow.
+func (s *Service) takeBack(ctx context.Context, e messages.Event) {
 	if s.cfg.Notices == nil {
 		return
 	}
 	access.Cause(ctx, s.costOfNotices(1, 0))
-	err := s.sendNotices(ctx, &messages.Unfollowed{FollowerID: mark.User, AuthorID: mark.Author, MarkVersion: mark.Version})
-	if err != nil {
-		s.access.Log.Warn("the notification of an ended follow stays", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
-			zap.String("follower", mark.User), zap.String("author", mark.Author), zap.Error(err))
+	if err := s.sendNotices(ctx, e); err != nil {
+		s.access.Log.Warn("the notification of an action that ends stays", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx), zap.Any("event", e), zap.Error(err))
 	}
+}
+
+func (s *Service) noticeUnfollow(ctx context.Context, mark schema.Mark) {
+	s.takeBack(ctx, &messages.Unfollowed{FollowerID: mark.User, AuthorID: mark.Author, MarkVersion: mark.Version})
 }
 
 // noticeComment sends the notices of a new comment. If the queue fails, the comment is still made.

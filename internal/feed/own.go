@@ -110,7 +110,7 @@ func (s *Service) transactIfUnchanged(ctx context.Context, ops []table.TransactO
 // reads ownForEachPost items at most. These items cost a fifth of the read of the page's items by key.
 const ownForEachPost = 3
 
-// ownOfPosts reads a user's likes or bookmarks of the posts of a page, by one call: the items of q's
+// ownOfPosts reads a user's likes, bookmarks or reposts of the posts of a page, by one call: the items of q's
 // partition between the page's oldest and newest post. If the user has very many items of that time, rest
 // has the posts whose items remain to be read by key (docs/decisions/0020). The read is not consistent.
 func (s *Service) ownOfPosts(ctx context.Context, q table.Query, refs []access.Ref, each func(table.Item) error) (rest []access.Ref, err error) {

@@ -141,11 +141,14 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 	if err != nil {
 		return err
 	}
-	var mentions []string
-	if byID.Mentions { // after the deletion the mentions cannot be read
-		if mentions, err = s.mentionsOf(ctx, user, post); err != nil {
+	var last schema.Post
+	if byID.Mentions || byID.RepostOf != "" { // after the deletion the post cannot be read
+		if last, err = s.lastOf(ctx, user, post); err != nil {
 			return err
 		}
+	}
+	if last.RepostOf != "" {
+		s.takeBack(ctx, reposted(last, true))
 	}
 	byID.Deleted = true
 	byID.TTL = s.tombstoneUntil(lives)
@@ -158,7 +161,7 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 		raise := *lower
 		raise.Set = []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}}
 		raise.If = table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}}
-		if err = s.bury(ctx, byID, mentions, goes, table.TransactOp{Update: &raise}); !access.ConditionFailed(err) {
+		if err = s.bury(ctx, byID, last, goes, table.TransactOp{Update: &raise}); !access.ConditionFailed(err) {
 			return fault.Wrap("table", err)
 		}
 		// The post is gone, or a newer post was deleted after the read.
@@ -167,7 +170,7 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 	if len(lower.Add) > 0 {
 		ops = append(ops, table.TransactOp{Update: lower})
 	}
-	if err = s.bury(ctx, byID, mentions, ops...); access.ConditionFailed(err) {
+	if err = s.bury(ctx, byID, last, ops...); access.ConditionFailed(err) {
 		return fault.NotFoundf("post %s was deleted", post)
 	}
 	return fault.Wrap("table", err)
@@ -194,9 +197,9 @@ func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 }
 
 // bury makes the transaction of a deletion: the tombstone, and ops. Every deletion uses bury. bury
-// requests the purge if the transaction made the tombstone, or may have made the tombstone. mentions
-// are the ids that the post mentioned.
-func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, mentions []string, ops ...table.TransactOp) error {
+// requests the purge if the transaction made the tombstone, or may have made the tombstone. last is the post as it was,
+// with its mentions and its reference, empty if it is lost.
+func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, last schema.Post, ops ...table.TransactOp) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
 	ops, err := s.noted(ops, tombstone)
 	if err != nil {
@@ -204,20 +207,46 @@ func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, mentions [
 	}
 	err = s.access.Transact(ctx, append(ops, table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}})...)
 	if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {
-		access.Cause(ctx, costOfPurge(len(mentions)))
-		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: mentions})
+		access.Cause(ctx, costOfPurge(len(last.Mentions)))
+		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: last.Mentions})
+	}
+	if err == nil && last.RepostOf != "" {
+		s.endCount(ctx, last)
 	}
 	return err
 }
 
-// mentionsOf returns the ids that a post mentions.
-func (s *Service) mentionsOf(ctx context.Context, author, post string) ([]string, error) {
+// endCount takes an ended repost out of the count of its original, as soon as possible. The purge of the repost does the same
+// minutes later.
+func (s *Service) endCount(ctx context.Context, repost schema.Post) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askForPurge)
+	defer cancel()
+	access.Cause(ctx, unitsOfCounted)
+	if err := s.access.PublishAbove(ctx, queue.TopicLikes, reposted(repost, true), repost.ID); err != nil {
+		s.access.Log.Warn("a repost counts until its purge", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx), zap.String("post", repost.ID), zap.Error(err))
+	}
+}
+
+// AskToCount publishes Reposted for a repost that does not count.
+func (s *Service) AskToCount(ctx context.Context, repost schema.Post) {
+	if err := s.access.PublishAs(ctx, queue.TopicLikes, reposted(repost, false), repost.ID); err != nil {
+		s.access.Log.Warn("a repost does not count until an auditor finds it", zap.String("post", repost.ID), zap.Error(err))
+	}
+}
+
+// reposted returns the event of a repost, or of its end.
+func reposted(p schema.Post, ended bool) *messages.Reposted {
+	return &messages.Reposted{PostID: p.RepostOf, AuthorID: p.OfAuthor, RepostID: p.ID, UserID: p.Author, Deleted: ended}
+}
+
+// lastOf returns a post before its deletion, empty if the post was deleted in the meantime.
+func (s *Service) lastOf(ctx context.Context, author, post string) (schema.Post, error) {
 	it, err := s.access.Get(ctx, schema.PostKey(author, post), true)
-	if err != nil || it == nil { // the post was deleted in the meantime
-		return nil, err
+	if err != nil || it == nil {
+		return schema.Post{}, err
 	}
 	p, err := schema.ParsePost(*it)
-	return p.Mentions, fault.Wrap("table", err)
+	return p, fault.Wrap("table", err)
 }
 
 // PostsByUser lists user's living posts in a range of time, newest first. Ids begin

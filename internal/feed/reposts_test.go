@@ -11,8 +11,10 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -98,6 +100,49 @@ func TestAPostShowsOnce(t *testing.T) {
 }
 
 // A repost that is published and not written yet ends: no worker writes it later.
+// The count has the reposts that live, and each user sees the own repost.
+func TestLivingRepostsAreCounted(t *testing.T) {
+	e := newWhole(t)
+	e.users("ann", "bob", "cid")
+	p := e.world.post("ann", "p")
+	other := e.world.post("ann", "q")
+	shows := func(viewer string, count int64, reposted bool) {
+		t.Helper()
+		e.rest()
+		e.clock.add(2 * time.Minute)
+		items, err := e.Hydrate(t.Context(), &page.Budget{}, feed.Viewer{ID: viewer, Kept: true}, []access.Ref{{Post: p.ID, Author: "ann", LikeShards: 1}, {Post: other.ID, Author: "ann", LikeShards: 1}}, nil)
+		require.NoError(t, err)
+		require.Len(t, items, 2)
+		require.Equal(t, count, items[0].RepostCount)
+		require.Equal(t, reposted, items[0].Reposted, viewer)
+		require.Zero(t, items[1].RepostCount)
+		require.False(t, items[1].Reposted)
+	}
+	shows("bob", 0, false)
+	bobs := e.world.repost("bob", p.ID)
+	e.world.repost("bob", p.ID)
+	shows("bob", 1, true)
+	shows("cid", 1, false)
+	cids := e.world.repost("cid", p.ID)
+	require.NoError(t, e.Like(t.Context(), "bob", p.ID))
+	shows("cid", 2, true)
+	list, err := e.Reactions(t.Context(), p.ID, "", page.Request{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"bob"}, []string{list.Items[0].UserID}, "no list of users has reposts")
+	require.Len(t, list.Items, 1)
+	e.endRepost("bob", p.ID)
+	shows("bob", 1, false)
+	require.NoError(t, e.DeletePost(t.Context(), "cid", cids.ID))
+	shows("cid", 0, false)
+	require.NotEqual(t, bobs.ID, e.world.repost("bob", p.ID).ID)
+	shows("bob", 1, true)
+	items := e.home("bob", 10, home.Query{View: true})
+	require.True(t, items[0].Reposted, "a repost has the state of its original")
+	require.NoError(t, e.DeleteProfile(t.Context(), "bob"))
+	e.forget("bob", e.published.take()[0].Head().EventID, 100)
+	shows("cid", 0, false)
+}
+
 func TestARepostThatEndsBeforeItIsWrittenStaysAway(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob", "dan")

@@ -115,7 +115,7 @@ func TestHomeTakesTwoRoundTripsAndFortyKeys(t *testing.T) {
 					wantQueries++ // the viewer's own likes
 				}
 				if c.view {
-					wantQueries++ // the viewer's bookmarks
+					wantQueries += 2 // the viewer's bookmarks and reposts
 				}
 				if c.reposts > 0 {
 					wantQueries += 2 // the viewer's mutes, and own likes of the originals

@@ -119,6 +119,8 @@ type HomeItem struct {
 	// only likes are configured, Reactions is nil and Reaction is "".
 	Reactions map[string]int64
 	Reaction  string
+	// RepostCount is the number of living reposts of the post.
+	RepostCount int64
 	// CommentCount is exact at the time of the read (I4).
 	CommentCount int64
 	// Of is the post to which Post refers, with all values of an item: the original of a repost, or the quoted post. Of
@@ -176,10 +178,12 @@ func (o *Once) Takes(post string, of Reference) bool {
 	return true
 }
 
-// Kept has the things of a viewer that belong to a post.
+// Kept has the things of a viewer that belong to a post. The Kept of a repost is the Kept of its original.
 type Kept struct {
 	// Bookmarked is true for a bookmark of the viewer's present life, also over a block.
 	Bookmarked bool
+	// Reposted is true while a repost of the post by the viewer lives.
+	Reposted bool
 }
 
 // HomeAuthor is an author in a home. A changed Name or ImageURL shows after a worker has written the

@@ -53,6 +53,39 @@ func TestTheEndOfAFollowTakesItsNotificationBack(t *testing.T) {
 	}
 }
 
+// Each call that ends a repost takes the repost's notification back.
+func TestTheEndOfARepostTakesItsNotificationBack(t *testing.T) {
+	for name, end := range map[string]func(e *whole, post, repost string) error{
+		"the end":      func(e *whole, post, _ string) error { return e.EndRepost(t.Context(), "bob", post) },
+		"the deletion": func(e *whole, _, repost string) error { return e.DeletePost(t.Context(), "bob", repost) },
+		"a take-down": func(e *whole, _, repost string) error {
+			_, err := e.TakeDown(t.Context(), "moderation", repost, "spam")
+			return err
+		},
+		"the removal of the user": func(e *whole, _, _ string) error {
+			require.NoError(t, e.DeleteProfile(t.Context(), "bob"))
+			e.forget("bob", e.published.take()[0].Head().EventID, 100)
+			return nil
+		},
+	} {
+		e := newWhole(t)
+		e.users("ann", "bob", "cid")
+		p := e.world.post("ann", "p")
+		e.rest()
+		repost := e.world.repost("bob", p.ID)
+		e.world.repost("ann", p.ID)
+		e.rest()
+		require.Equal(t, []string{"repost by bob"}, e.noticed(), name)
+		require.NoError(t, end(e, p.ID, repost.ID), name)
+		e.rest()
+		assert.Empty(t, e.noticed(), name)
+		e.clock.add(time.Minute)
+		e.world.repost("cid", p.ID)
+		e.rest()
+		assert.Equal(t, []string{"repost by cid"}, e.noticed(), name)
+	}
+}
+
 // The follower's clock is slow in the process that ends the follow, and in the process that makes another one.
 func TestTheVersionsOfAFollowGrowThoughClocksDiffer(t *testing.T) {
 	w := newWorld(t)

@@ -167,7 +167,7 @@ func TestOnlyAServiceWithBothScopesTakesAPostDown(t *testing.T) {
 		assert.Equal(t, "takes a post down moderation "+p.ID, fmt.Sprint(lines[i].Message, " ", fields["service"], " ", fields["post_id"]))
 		assert.NotContains(t, fmt.Sprint(fields), "secret")
 	}
-	for range 17 {
+	for range 16 {
 		require.Equal(t, 200, w.with(t, both, "PUT", path, body).Code)
 	}
 	problem(t, w.with(t, both, "PUT", path, body), 429, "rate-limited") // the service has used its 20 requests

@@ -15,7 +15,7 @@ import (
 
 func toHomeItem(it feed.HomeItem) client.HomeItem {
 	out := client.HomeItem{
-		Post: toPost(it.Post), Author: client.Author(it.Author), LikeCount: it.LikeCount, Liked: it.Liked, Reactions: it.Reactions, Reaction: it.Reaction, CommentCount: it.CommentCount,
+		Post: toPost(it.Post), Author: client.Author(it.Author), LikeCount: it.LikeCount, RepostCount: it.RepostCount, Liked: it.Liked, Reactions: it.Reactions, Reaction: it.Reaction, CommentCount: it.CommentCount,
 	}
 	if of := it.Of; of != nil && it.Post.RepostOf != "" {
 		out.Repost = new(toHomeItem(*of))

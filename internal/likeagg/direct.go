@@ -29,7 +29,8 @@ const (
 	directGrace = 5 * time.Second
 )
 
-// UserAction is the input of Direct: a reaction of some kind, or the end of a reaction.
+// UserAction is the input of Direct: a reaction of some kind, or the end of a reaction. The User of a repost is
+// messages.Reposter.
 type UserAction struct {
 	Post, User string
 	// Kind is the reaction, "" for none.
@@ -40,8 +41,11 @@ type UserAction struct {
 
 func (a UserAction) event() (messages.Event, error) {
 	at, err := id.Time(a.Version)
-	like := messages.Like{Header: messages.Header{EventID: a.Version, Time: at}, PostID: a.Post, UserID: a.User}
-	return messages.Action(like, a.Kind), err
+	head := messages.Header{EventID: a.Version, Time: at}
+	if repost, ok := messages.RepostBy(a.User); ok {
+		return &messages.Reposted{Header: head, PostID: a.Post, RepostID: repost, Deleted: a.Kind == ""}, err
+	}
+	return messages.Action(messages.Like{Header: head, PostID: a.Post, UserID: a.User}, a.Kind), err
 }
 
 // Direct runs an aggregator for actions without a queue: likes from an import's files, and actions that no

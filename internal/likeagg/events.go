@@ -8,7 +8,7 @@ import (
 	"fanfare/messages"
 )
 
-// tell sends LikeCounted for each action that is counted by this window's flush, or by another
+// tell sends LikeCounted for each action of a user that is counted by this window's flush, or by another
 // flush whose aggregator may have died before it sent the event. The messages are acked
 // afterwards. If the send fails, the messages are redelivered, and a later window finds their
 // likes counted and sends the event again.
@@ -24,7 +24,7 @@ func (w *window) tell(ctx context.Context) {
 	var events []messages.Event
 	for _, a := range w.actions {
 		kind, counted := a.counted()
-		if !counted {
+		if !counted || messages.IsReposter(a.user) {
 			continue
 		}
 		e := &messages.LikeCounted{

@@ -92,8 +92,8 @@ func TestACrashBetweenFlushAndEventLosesNoEvent(t *testing.T) {
 	})
 }
 
-// TestACrashBetweenFlushAndEventLosesNoEvent covers the kinds of message that an aggregator handles. A new
-// kind needs a row in that test.
+// TestACrashBetweenFlushAndEventLosesNoEvent and TestARepostCountsUntilItsEnd cover the kinds of message that an aggregator handles. A new
+// kind needs a row in such a test.
 func TestAnAggregatorHandlesNoOtherKind(t *testing.T) {
 	files, err := filepath.Glob("../../messages/testdata/*.json")
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestAnAggregatorHandlesNoOtherKind(t *testing.T) {
 			e, err := messages.Decode(payload)
 			require.NoError(t, err)
 			switch e.(type) {
-			case *messages.Liked, *messages.Unliked, *messages.Reacted:
+			case *messages.Liked, *messages.Unliked, *messages.Reacted, *messages.Reposted:
 				continue
 			}
 			e.Head().EventID = w.newID() // an id that is not too old

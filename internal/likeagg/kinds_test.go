@@ -69,6 +69,40 @@ func TestAKindThatWasNeverCountedKeepsTheCountedOne(t *testing.T) {
 	}
 }
 
+// A repost counts by its own id until its end, in whatever order their events come. Nobody is told, and no index has it.
+func TestARepostCountsUntilItsEnd(t *testing.T) {
+	step(t, func(w *world) {
+		var out listener
+		w.tune = func(c *Config) { c.Events, c.IndexLikes = out.listen, true }
+		w.run()
+		ids := []string{w.newID(), w.newID(), w.newID()}
+		end := w.newID()
+		send := func(repost, version string, deleted bool) {
+			w.queue.publish(encodeEvent(&messages.Reposted{Header: messages.Header{EventID: version, Time: time.Now()}, PostID: w.post, AuthorID: "author", RepostID: repost, UserID: "ann", Deleted: deleted}))
+		}
+		w.send("ann", true)
+		send(ids[0], ids[0], false)
+		send(ids[1], ids[1], false)
+		send(ids[2], end, true)
+		w.settle()
+		w.wantKinds(map[string]int64{"like": 1, messages.KindRepost: 2})
+		send(ids[2], ids[2], false)
+		send(ids[0], ids[0], false)
+		send(ids[1], w.newID(), true)
+		w.settle()
+		w.wantKinds(map[string]int64{"like": 1, messages.KindRepost: 1})
+		for _, l := range w.likes(1) {
+			it := l.Item()
+			assert.Equal(t, l.User == "ann", it.Has(table.AttrGSI1PK), l.User)
+		}
+		require.Len(t, out.sent, 1)
+		assert.Equal(t, "ann", out.sent[0].UserID)
+		w.queue.publish(encodeEvent(&messages.Reposted{Header: messages.Header{EventID: w.newID(), Time: time.Now()}, PostID: w.newID(), RepostID: ids[0], Deleted: true}))
+		w.settle()
+		assert.Empty(t, w.queue.dead, "the original is gone for good")
+	})
+}
+
 // A reaction of an unknown kind waits, because the setting with this kind may not have reached the process.
 // Later it becomes a dead letter with a reason.
 func TestAKindThatIsNotConfiguredWaits(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 const (
@@ -19,10 +20,10 @@ const (
 	judged = 10 * time.Minute
 )
 
-// mayBeOver reports whether the life of an action's user has to be read.
+// mayBeOver reports whether the life of an action's user has to be read. A repost counts until its own deletion.
 func (w *window) mayBeOver(a *action) bool {
 	at, err := id.Time(a.version) // attempt refuses a version without a time
-	return err == nil && a.kind != "" && !w.cfg.AnyAge && w.cfg.Now().Sub(at) >= lateLike && time.Since(a.judged) >= judged
+	return err == nil && a.kind != "" && !messages.IsReposter(a.user) && !w.cfg.AnyAge && w.cfg.Now().Sub(at) >= lateLike && time.Since(a.judged) >= judged
 }
 
 // ofFormerLife reports whether an action is a like of a user's former life. Such a like counts as

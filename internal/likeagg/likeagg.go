@@ -182,7 +182,7 @@ const kindWait = 24 * time.Hour
 // is refused. The count of receives is not a reason to refuse: during an outage a message may use up
 // its receives before a process with the kind gets the message.
 func (cfg *Config) checkKind(kind, version string, receives int) error {
-	if kind == "" || kind == schema.KindLike || cfg.AnyKind || slices.Contains(cfg.Kinds, kind) {
+	if kind == "" || kind == schema.KindLike || kind == messages.KindRepost || cfg.AnyKind || slices.Contains(cfg.Kinds, kind) {
 		return nil
 	}
 	at, err := id.Time(version)

@@ -70,6 +70,9 @@ func (w *window) begin(ctx context.Context) {
 		w.end(ctx, err)
 	case ref == nil:
 		for _, a := range w.actions {
+			if messages.IsReposter(a.user) { // the original was there before the repost, so it is gone for good
+				continue
+			}
 			a.err = unknownPost(w.post, a.receives, w.collector.cfg.Now())
 		}
 		w.end(ctx, nil)

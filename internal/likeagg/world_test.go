@@ -292,7 +292,11 @@ func encode(version, post, user, kind string) []byte {
 }
 
 func encodeAction(like messages.Like, kind string) []byte {
-	payload, err := messages.Encode(messages.Action(like, kind))
+	return encodeEvent(messages.Action(like, kind))
+}
+
+func encodeEvent(e messages.Event) []byte {
+	payload, err := messages.Encode(e)
 	if err != nil {
 		panic(err)
 	}

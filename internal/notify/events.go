@@ -72,6 +72,8 @@ func read(e messages.Event) (subject, action) {
 	case *messages.Mentioned:
 		return subject{e.UserID, schema.NoticeMention, e.PostID},
 			action{act: schema.Act{Version: cmp.Or(e.CommentID, e.PostID), State: there(e.Deleted), User: e.ActorID}, comment: e.CommentID}
+	case *messages.Reposted:
+		return subject{e.AuthorID, schema.NoticeRepost, e.PostID}, action{act: schema.Act{Version: e.RepostID, State: there(e.Deleted), User: e.UserID}}
 	}
 	return subject{}, action{}
 }
@@ -81,6 +83,8 @@ func (a *action) record(about subject) (key table.Key, early bool) {
 	switch {
 	case a.comment != "":
 		return schema.CommentKey(about.target, a.comment), true
+	case about.kind == schema.NoticeRepost:
+		return schema.PostByIDKey(a.act.Version), true
 	case about.kind == schema.NoticeFollow && !a.act.Holds():
 		return schema.MarkKey(a.act.User, about.user), true
 	}

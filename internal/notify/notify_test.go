@@ -246,6 +246,51 @@ func TestTheEndOfAFollowIsThereByTheTable(t *testing.T) {
 	})
 }
 
+func TestARepostIsThereOrGoneByTheTable(t *testing.T) {
+	t.Parallel()
+	play(t, func(w *world) {
+		holds := func() bool { return w.notice(schema.NoticeRepost, w.post).Acts[0].Holds() }
+		send := func(repost string, deleted bool) {
+			w.send(&messages.Reposted{PostID: w.post, AuthorID: "ann", RepostID: repost, UserID: "bob", Deleted: deleted})
+		}
+		put := func(repost string, deleted bool) {
+			w.put(schema.PostRef{ID: repost, Author: "bob", LikeShards: 1, RepostOf: w.post, Deleted: deleted}.Item())
+		}
+		w.run(func() {
+			first := w.newID()
+			put(first, false)
+			send(first, false)
+			w.settle()
+			require.True(t, holds())
+			place := w.notice(schema.NoticeRepost, w.post).Acts[0].Place
+			send(first, true)
+			pass(time.Minute)
+			assert.True(t, holds(), "the transaction has not happened")
+			put(first, true)
+			w.settle()
+			assert.False(t, holds())
+			received := w.receives
+			send(first, false)
+			w.settle()
+			assert.False(t, holds())
+			assert.Equal(t, received+1, w.receives, "nothing waits for a repost that has ended")
+
+			second := w.newID()
+			put(second, false)
+			send(second, false)
+			w.settle()
+			assert.True(t, holds())
+			assert.Equal(t, place, w.notice(schema.NoticeRepost, w.post).Acts[0].Place, "it is no news")
+			start := time.Now()
+			send(second, true)
+			w.settle()
+			assert.True(t, holds(), "the transaction never happened")
+			assert.GreaterOrEqual(t, time.Since(start), messages.MaxAhead, "it might still have happened")
+			assert.Empty(t, w.dead)
+		})
+	})
+}
+
 func TestTheNoticeOfAPostThatIsGoneGoes(t *testing.T) {
 	t.Parallel()
 	play(t, func(w *world) {
@@ -626,5 +671,6 @@ func TestRecipients(t *testing.T) {
 	assert.Equal(t, "ann", notify.Recipient(&messages.Followed{AuthorID: "ann", FollowerID: "bob"}))
 	assert.Equal(t, "ann", notify.Recipient(&messages.Commented{AuthorID: "ann", UserID: "bob"}))
 	assert.Equal(t, "ann", notify.Recipient(&messages.Mentioned{UserID: "ann", ActorID: "bob"}))
+	assert.Equal(t, "ann", notify.Recipient(&messages.Reposted{AuthorID: "ann", UserID: "bob"}))
 	assert.Empty(t, notify.Recipient(&messages.PostDelivered{AuthorID: "ann"}))
 }

@@ -176,7 +176,7 @@ func (wr *writer) merge(ctx context.Context, now stored) (Result, error) {
 }
 
 // confirmed returns the actions that the table confirms. Only the table shows whether a comment
-// exists, or a follow has ended: an event that arrives before the transaction waits, and is dropped if the
+// or a repost exists, or a follow has ended: an event that arrives before the transaction waits, and is dropped if the
 // transaction never commits.
 func (wr *writer) confirmed(now stored) (acts []schema.Act) {
 	for _, a := range wr.w.actions {
@@ -191,20 +191,24 @@ func (wr *writer) confirmed(now stored) (acts []schema.Act) {
 		}
 		age := now.at.Sub(a.at)
 		if a.err = wr.cfg.Clock.Doubt(); a.err == nil && age < settled {
-			a.err = &queue.Later{After: max(time.Second, min(age, settled-age)), Reason: "the comment is not there yet, or not gone, or the follow has not ended"}
+			a.err = &queue.Later{After: max(time.Second, min(age, settled-age)), Reason: "the comment or repost is not there yet, or not gone, or the follow has not ended"}
 		}
 		a.done = a.err == nil
 	}
 	return acts
 }
 
-// shows reports whether an action happened, according to its record. never means that the action will never happen, or that
-// the user follows again: the versions of home marks grow, so a mark with a higher version is newer than the end of a follow.
+// shows reports whether an action happened, according to its record. never means that the action will never happen, because the
+// repost has ended, or that the user follows again: the versions of home marks grow, so a mark with a higher version is newer than the end of a follow.
 func (now stored) shows(a *action, about subject) (happened, never bool) {
 	key, early := a.record(about)
 	it, there := now.records[key]
-	if !early || a.comment != "" {
+	switch {
+	case !early || a.comment != "":
 		return !early || there == a.act.Holds(), false
+	case about.kind == schema.NoticeRepost:
+		ended := it.Int(schema.AttrDeleted) != 0
+		return (there && !ended) == a.act.Holds(), ended
 	}
 	version, ended := it.Str(schema.AttrVersion), it.Str(schema.AttrKind) == string(schema.MarkUnfollowed)
 	return ended && version >= a.act.Version, !ended && version > a.act.Version

@@ -191,6 +191,16 @@ func (f *Feed) RepostBy(user, original string) string {
 	return ""
 }
 
+// Reposts returns the number of reposts of a post.
+func (f *Feed) Reposts(original string) (n int64) {
+	for post, of := range f.Posts {
+		if of.RepostOf == original && f.Living(post) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Refers returns the post to which a post refers, "" if there is none or the viewer does not see it.
 func (f *Feed) Refers(viewer, post string) string {
 	of := cmp.Or(f.Posts[post].RepostOf, f.Posts[post].QuoteOf)

@@ -58,8 +58,8 @@ var kinds = map[string][]messages.Kind{
 	TopicPosts:     {"PostCreated"},
 	TopicBackfills: {"Followed", "Unfollowed", "PostDeleted", "UserForgotten", "ProfileChanged", "MarkWalk", "Seen", "Returned"},
 	TopicChunks:    {"FanoutPlan", "FanoutChunk"},
-	TopicLikes:     {"Liked", "Reacted", "Unliked"},
-	TopicNotices:   {"LikeCounted", "Followed", "Unfollowed", "Commented", "Mentioned"},
+	TopicLikes:     {"Liked", "Reacted", "Unliked", "Reposted"},
+	TopicNotices:   {"LikeCounted", "Followed", "Unfollowed", "Commented", "Mentioned", "Reposted"},
 }
 
 // Kinds returns the kinds of message that a topic carries.

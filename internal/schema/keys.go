@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // This file has the keys of all items, except bookmarks and read markers: the file of an item with its
@@ -184,6 +185,9 @@ func LikeKey(post, user string, shards int) table.Key {
 
 // LikeShard returns the shard of a like list that contains user.
 func LikeShard(user string, shards int) int { return shardOf(user, max(1, shards)) }
+
+// LikersEnd is the end of the sort keys of users in the likes of a post. Reposts follow.
+func LikersEnd() string { return UserSK(messages.Reposter("")) }
 
 // UserLikesPK returns the index partition of the posts that user likes. Its sort keys are PostSK.
 func UserLikesPK(user string) string { return "u#" + user + "#like" }

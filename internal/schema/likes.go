@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // Flush names one flush of one aggregator (docs/LIKES.md). The zero Flush means no flush.
@@ -35,7 +36,8 @@ func ParseFlush(s string) (Flush, error) {
 // KindLike is the kind of reaction that every system has. An item without a kind has this kind.
 const KindLike = "like"
 
-// Like is a user's latest applied action on a post: a reaction of some kind, or no reaction.
+// Like is a user's latest applied action on a post: a reaction of some kind, or no reaction. A repost that counts is also a
+// Like: its User is messages.Reposter, and its Kind messages.KindRepost.
 type Like struct {
 	Post, User string
 	// Kind is the user's reaction, "" for no reaction. Version is the ULID of the action that set Kind.
@@ -54,7 +56,7 @@ type Like struct {
 	Indexed bool
 }
 
-// Item encodes l. Only an item with a reaction is in the index of the user's likes.
+// Item encodes l. Only an item with a reaction of a user is in the index of the user's likes.
 func (l Like) Item() table.Item {
 	attrs := []table.Attr{
 		num(AttrState, bit(l.Kind != "")), str(AttrVersion, l.Version),
@@ -63,7 +65,7 @@ func (l Like) Item() table.Item {
 	attrs = appendKind(attrs, AttrReaction, l.Kind)
 	attrs = appendKind(attrs, AttrBaseReaction, l.Base)
 	attrs = appendTTL(attrs, l.TTL)
-	if l.Indexed && l.Kind != "" {
+	if l.Indexed && l.Kind != "" && !messages.IsReposter(l.User) {
 		attrs = append(attrs, str(table.AttrGSI1PK, UserLikesPK(l.User)), str(table.AttrGSI1SK, PostSK(l.Post)))
 	}
 	return table.Item{Key: LikeKey(l.Post, l.User, l.LikeShards), Attrs: attrs}
@@ -126,6 +128,9 @@ type LikeCount struct {
 
 // Likes returns the count of the kind like.
 func (c LikeCount) Likes() int64 { return c.Kinds[KindLike] }
+
+// Reposts returns the count of reposts for readers, which is never below 0.
+func (c LikeCount) Reposts() int64 { return max(0, c.Kinds[messages.KindRepost]) }
 
 // Shown returns the like count for readers, which is never below 0.
 func (c LikeCount) Shown() int64 { return max(0, c.Likes()) }

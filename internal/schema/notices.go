@@ -18,15 +18,21 @@ const (
 	NoticeComment NoticeKind = "comment"
 	NoticeFollow  NoticeKind = "follow"
 	NoticeMention NoticeKind = "mention"
+	NoticeRepost  NoticeKind = "repost"
 )
 
 // NoticeKinds are all kinds of notifications.
-var NoticeKinds = []NoticeKind{NoticeLike, NoticeComment, NoticeFollow, NoticeMention} //nolint:gochecknoglobals // a constant in all but name
+var NoticeKinds = []NoticeKind{NoticeLike, NoticeComment, NoticeFollow, NoticeMention, NoticeRepost} //nolint:gochecknoglobals // a constant in all but name
 
 // byAction reports whether two actions of one user on one target are two separate actions. Each
-// comment and each mention counts separately, but the latest like or follow of a user replaces the
-// user's former like or follow.
+// comment and each mention counts separately, but the latest like, follow or repost of a user replaces the
+// user's former one.
 func (k NoticeKind) byAction() bool { return k == NoticeComment || k == NoticeMention }
+
+// OnOwnPost reports whether the target is a post of the recipient.
+func (k NoticeKind) OnOwnPost() bool {
+	return k == NoticeLike || k == NoticeComment || k == NoticeRepost
+}
 
 // NoticeActs is the number of newest actions that a notification keeps.
 const NoticeActs = 5
@@ -40,7 +46,7 @@ const ActHolds = "1"
 // Act is one action of a notification.
 type Act struct {
 	// Version is the id of the action: for a like and a follow the event's id, for a comment the comment's
-	// id, and for a mention the id of the post or comment.
+	// id, for a mention the id of the post or comment, and for a repost the repost's id.
 	Version string
 	// Place is the ULID at which the notification is listed while this action is its newest holding
 	// action. Place is "" for an action that never held.
@@ -65,7 +71,7 @@ func (a Act) Key(kind NoticeKind) string {
 }
 
 // Replaces reports whether a is newer than b. Both actions must have the same key. A comment and its
-// deletion have the same version, and the deletion is newer.
+// deletion have the same version, and the deletion is newer; the same holds for a repost and its end.
 func (a Act) Replaces(b Act) bool {
 	return a.Version > b.Version || a.Version == b.Version && b.Holds() && !a.Holds()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // facet is a type of item: the form of its key, and samples.
@@ -73,12 +74,13 @@ func facets() []facet {
 		{"Like", LikeKey("POST", "USER", 1), []table.Item{
 			Like{Post: post, User: bob, Kind: KindLike, Version: action, Flush: flush, LikeShards: 1, Indexed: true}.Item(),
 			Like{Post: post, User: alice, Version: action, Flush: flush, TTL: expiry, LikeShards: 1, Indexed: true}.Item(),
+			Like{Post: post, User: messages.Reposter(repost.ID), Kind: messages.KindRepost, Version: repost.ID, Flush: flush, LikeShards: 1, Indexed: true}.Item(),
 		}},
 		{"Like of a sharded post", anyShard(LikeKey("POST", "USER", 16)), []table.Item{
 			Like{Post: comment, User: bob, Kind: "love", Version: action, Flush: flush, LikeShards: 16, Indexed: true}.Item(),
 		}},
 		{"Like count", LikeCountKey("POST"), []table.Item{
-			{Key: LikeCountKey(post), Attrs: []table.Attr{num(AttrLikes, 1), num(AttrCount("love"), 1), millis(AttrAsOf, later), num(AttrFlushed(inc), 1), num(AttrFenced(inc), 1)}},
+			{Key: LikeCountKey(post), Attrs: []table.Attr{num(AttrLikes, 1), num(AttrCount("love"), 1), num(AttrCount(messages.KindRepost), 1), millis(AttrAsOf, later), num(AttrFlushed(inc), 1), num(AttrFenced(inc), 1)}},
 		}},
 		{"Like aggregator's end", LikeEndKey("INCARNATION"), []table.Item{
 			LikeEnd{Inc: inc, Lost: map[string]bool{post: true}}.Item(),

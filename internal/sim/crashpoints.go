@@ -16,7 +16,7 @@ func crashPoints() []string {
 		calls []string
 	}{
 		{"api", []string{
-			"batch_get block", "batch_get bookmark", "batch_get follower", "batch_get following", "batch_get home", "batch_get likecount", "batch_get notif", "batch_get likelist", "batch_get marker", "batch_get post", "batch_get post by id", "batch_get user", "batch_get timeline", "get block", "get bookmark", "get comment", "get delivery", "get marker", "get idempotency", "get lifetimes", "get likelist", "get post", "get post by id", "get repost", "put repost", "delete repost",
+			"batch_get block", "batch_get bookmark", "batch_get follower", "batch_get following", "batch_get home", "batch_get likecount", "batch_get notif", "batch_get likelist", "batch_get marker", "batch_get post", "batch_get post by id", "batch_get user", "batch_get timeline", "get block", "get bookmark", "get comment", "get delivery", "get marker", "get idempotency", "get lifetimes", "get likelist", "get post", "get post by id", "batch_get repost", "query repost", "get repost", "put repost", "delete repost",
 			"get user", "publish backfills", "publish likes", "publish posts", "put changes", "put home", "put idempotency", "put lifetimes", "put marker", "put post by id", "put user", "query bookmark", "query changes", "query comment",
 			"get notif", "publish notices", "put notif", "query block", "query delivery", "query follower", "query following", "query home", "query like", "query likelist", "query marker", "query notif", "query post", "query posts made", "query timeline", "query user",
 			"transact block", "transact bookmark", "transact comment", "transact follower", "transact home", "transact post", "transact user", "update post", "update user", "delete marker",
@@ -82,7 +82,7 @@ func rarePoints() []string {
 		"fanout query home", "fanout query like", "fanout query marker", "fanout query notif", "fanout transact block", "fanout transact bookmark", "fanout transact comment", "fanout transact follower", "fanout transact post", "fanout transact user",
 		"fanout update home", "fanout update post", "fanout update post by id", "fanout update user", "likeagg batch_get like end", "likeagg batch_get user", "likeagg put like end", "notify batch_get home",
 		"api query likelist", "fanout update likecount", "likeagg dead_letter likes", "likeagg send events",
-		"api get repost", "api put repost", "api delete repost", "fanout query repost", "api batch_get follower", "api get notif", "api put notif", "api publish notices", "fanout batch_write notif", "fanout publish notices", "fanout update follower", "likeagg publish notices", "notify put notif", "notify send events",
+		"api batch_get repost", "api query repost", "api get repost", "api put repost", "api delete repost", "fanout query repost", "api batch_get follower", "api get notif", "api put notif", "api publish notices", "fanout batch_write notif", "fanout publish notices", "fanout update follower", "likeagg publish notices", "notify put notif", "notify send events",
 	}
 	rarest := []string{
 		"api batch_get timeline", "api get delivery", "api get marker", "api query delivery",

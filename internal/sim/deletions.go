@@ -42,6 +42,8 @@ func (w *World) sawAnswer(c *call, err error) {
 		w.notices.asked[told.CommentID] = true
 	case *messages.Unfollowed:
 		w.notices.asked[told.MarkVersion] = true
+	case *messages.Reposted:
+		w.notices.asked[told.RepostID] = w.notices.asked[told.RepostID] || told.Deleted
 	}
 	if purge, ok := c.sent.(*messages.PostDeleted); ok {
 		of := deletion{c.op, purge.PostID}
@@ -54,6 +56,7 @@ func (w *World) sawAnswer(c *call, err error) {
 		return
 	}
 	if post := buried(c.ops); post != "" {
+		w.sawEndOfRepost(c, post)
 		c.life = c.proc.life
 		w.deletions[deletion{c.op, post}] = c
 	}

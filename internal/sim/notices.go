@@ -25,7 +25,7 @@ import (
 
 // noticeBook is the oracle's knowledge of notifications.
 type noticeBook struct {
-	// sent has the ids of the events that became durable on the topic. asked has the comments and the ends of follows
+	// sent has the ids of the events that became durable on the topic. asked has the comments, and the ends of follows and reposts,
 	// for which a process tried to send an event. follows has the latest follow, or its end, of one user by another.
 	sent, asked map[string]bool
 	follows     map[pair]schema.Act
@@ -143,6 +143,8 @@ func noticeOf(e messages.Event) string {
 		return fmt.Sprintf("comment %s %v", e.CommentID, e.Deleted)
 	case *messages.Mentioned:
 		return fmt.Sprintf("mention of %s in %s %v", e.UserID, e.CommentID, e.Deleted)
+	case *messages.Reposted:
+		return fmt.Sprintf("repost %s %v", e.RepostID, e.Deleted)
 	case *messages.Followed:
 		return "follow " + e.MarkVersion
 	case *messages.Unfollowed:

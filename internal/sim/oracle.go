@@ -282,13 +282,14 @@ func (w *World) checkHome(ctx context.Context, service *domain, user string, pul
 }
 
 // checkLikes checks I3: the count of each kind is the number of users whose latest durable action
-// has that kind. It leaves out posts for which the latest action of a user is a dead letter.
+// has that kind, and the count of reposts is the number of the reposts that live. It leaves out posts for which the latest action of a user is a dead letter.
 func (w *World) checkLikes(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	l := w.load
 	held := map[string]bool{}
 	for _, d := range w.queue("likes").dead {
 		held[d.ID] = true
 	}
+	reposts, lost := w.livingReposts()
 	want := map[string]map[string]int64{}
 	unsure := map[string]bool{}
 	for k, p := range l.likes {
@@ -318,7 +319,12 @@ func (w *World) checkLikes(ctx context.Context, service *domain, living map[stri
 			l.fail("I3", "post %s has %d likes of %v, want %v", post, got.Count, got.Kinds, want[post])
 		}
 		stored, err := w.store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
-		if count := schema.ParseLikeCount(stored.Item); err != nil || !maps.Equal(some(count.Kinds), want[post]) {
+		count := schema.ParseLikeCount(stored.Item)
+		if n := count.Kinds[messages.KindRepost]; n != reposts[post] && !lost[post] {
+			l.fail("I3", "post %s has %d reposts stored, %d live", post, n, reposts[post])
+		}
+		delete(count.Kinds, messages.KindRepost)
+		if err != nil || !maps.Equal(some(count.Kinds), want[post]) {
 			l.fail("I3", "post %s has %v stored, want %v: %v", post, count.Kinds, want[post], err)
 		}
 	}

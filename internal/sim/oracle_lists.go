@@ -279,8 +279,16 @@ func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	if !r.held[mine.version] && (it.Reaction != mine.kind || it.Liked != (mine.kind == schema.KindLike)) {
 		l.fail("I3", "home of %s shows %s with liked=%v and the reaction %q, want %q", viewer, it.Post.ID, it.Liked, it.Reaction, mine.kind)
 	}
-	if kept := r.w.itemOf(schema.BookmarkOfKey(viewer, it.Post.ID)) != nil; it.Bookmarked != kept {
+	of := l.original(it.Post.ID)
+	if want := r.w.hasReposted(viewer, of); it.Reposted != want {
+		l.fail("I16", "home of %s shows %s with reposted=%v, want %v", viewer, it.Post.ID, it.Reposted, want)
+	}
+	if kept := r.w.itemOf(schema.BookmarkOfKey(viewer, of)) != nil; it.Bookmarked != kept {
 		l.fail("I5", "home of %s shows %s with bookmarked=%v, want %v", viewer, it.Post.ID, it.Bookmarked, kept)
+	}
+	reposts, lost := r.w.livingReposts()
+	if it.RepostCount != reposts[it.Post.ID] && !lost[it.Post.ID] {
+		l.fail("I3", "home of %s shows %s with %d reposts, %d live", viewer, it.Post.ID, it.RepostCount, reposts[it.Post.ID])
 	}
 	if t := l.texts[it.Post.ID]; t != nil && !t.may(it.Post.Content) {
 		l.fail("I5", "home of %s shows %s with %q, want %q", viewer, it.Post.ID, shownBy(it.Post.Content), t.is)

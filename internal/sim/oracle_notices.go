@@ -54,7 +54,7 @@ func (w *World) checkNotices(ctx context.Context, service *domain, living map[st
 	for _, user := range w.load.users {
 		all := []*expected{w.followNotice(user)}
 		for _, post := range sorted(living[user]) {
-			all = append(all, w.likeNotice(user, post), w.commentNotice(user, schema.NoticeComment, post))
+			all = append(all, w.likeNotice(user, post), w.commentNotice(user, schema.NoticeComment, post), w.repostNotice(user, post, living))
 		}
 		for _, author := range w.load.users[:min(len(w.load.users), liveCrowd)] {
 			for _, post := range sorted(living[author]) {
@@ -195,6 +195,43 @@ func (w *World) followNotice(user string) *expected {
 		}
 	}
 	return e
+}
+
+// repostNotice returns the notification of a post's reposts: the reposts that live, and the reposts whose end was sent. If
+// the event of an end was not sent, the notification may still show the repost. So it may if clocks are hours apart: a
+// worker may drop the event before the repost has ended.
+func (w *World) repostNotice(author, post string, living map[string]map[string]bool) *expected {
+	e := &expected{author, schema.NoticeRepost, post, map[string]schema.Act{}, false}
+	dead := w.deadPosts()
+	for _, repost := range sorted(w.load.reposts.of) {
+		by := w.load.created[repost]
+		if w.load.reposts.of[repost] != post || by == author {
+			continue
+		}
+		told, ended := w.notices.sent[noticeOf(&messages.Reposted{RepostID: repost})], w.notices.sent[noticeOf(&messages.Reposted{RepostID: repost, Deleted: true})]
+		switch {
+		case living[by][repost] && !dead[repost]:
+			e.add(schema.Act{Version: repost, State: schema.ActHolds, User: by})
+		case ended:
+			e.add(schema.Act{Version: repost, User: by})
+			e.unsure = e.unsure || w.hours
+		default:
+			e.unsure = e.unsure || told || dead[repost]
+		}
+	}
+	return e
+}
+
+// sawEndOfRepost checks that an API sends the event of the end of a repost before the end, so that no crash between the two
+// steps loses the event.
+func (w *World) sawEndOfRepost(c *call, repost string) {
+	of := w.load.reposts.of[repost]
+	if of == "" || w.load.created[of] == w.load.created[repost] || !w.shape.Notices || c.proc.role != "api" || c.proc.silent {
+		return
+	}
+	if !w.notices.asked[repost] {
+		w.load.fail("I13", "the repost %s of %s by %s ends, and its event was not sent before", repost, of, w.load.created[repost])
+	}
 }
 
 // checkNoticeIndex checks all stored notifications: no notification is about a post whose purge has ended, and

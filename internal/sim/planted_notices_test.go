@@ -12,6 +12,8 @@ func noticeBugs() []bug {
 		comment = "internal/feed/comments.go"
 		edges   = "internal/feed/edges.go"
 		end     = "internal/feed/unfollows.go"
+		posts   = "internal/feed/posts.go"
+		tells   = "internal/fanout/events.go"
 		marks   = "internal/feed/notices/mark.go"
 	)
 	return []bug{
@@ -77,6 +79,11 @@ func noticeBugs() []bug {
 		return true, false
 	} else if a.comment != "" {`}}},
 		{"end of a follow that the table shows is dropped", "I13", []edit{{write, `	return ended && version >= a.act.Version,`, `	return ended && version > a.act.Version,`}}},
+		{"repost told to nobody", "I13", []edit{{tells, `		notices = append(notices, repost)
+`, ``}}},
+		{"end of a repost takes nothing back", "I13", []edit{{posts, `	if last.RepostOf != "" {`, `	if last.RepostOf == post {`}}},
+		{"end of a repost told after its transaction", "I13", []edit{{posts, `		s.takeBack(ctx, reposted(last, true))`, `		defer s.takeBack(ctx, reposted(last, true))`}}},
+		{"end of a repost is not looked up", "I13", []edit{{write, `		return (there && !ended) == a.act.Holds(), ended`, `		return there || !ended, false`}}},
 		{"version of a follow by the clock alone", "I13", []edit{{edges, `	return s.access.IDs.After(after)`, `	return s.access.IDs.New()`}}},
 		{"notifications served while they are off", "I13", []edit{{"internal/feed/notices/notices.go", `	if n.on {`, `	if n != nil {`}}},
 		{"cursor of notifications by number", "I7 I14", []edit{

@@ -11,6 +11,10 @@ func repostBugs() []bug {
 		publish = "internal/feed/publish.go"
 		home    = "internal/feed/home/home.go"
 		once    = "internal/feed/home/once.go"
+		tells   = "internal/fanout/events.go"
+		purge   = "internal/fanout/purge.go"
+		posts   = "internal/feed/posts.go"
+		kept    = "internal/feed/bookmarks.go"
 	)
 	return []bug{
 		{"repost published before its binding", "I16 I5 I2", []edit{{reposts, `living, err := s.bindRepost(ctx, &d)`, `if err := s.access.PublishPost(ctx, d.post); err != nil {
@@ -47,6 +51,15 @@ func repostBugs() []bug {
 		}`}}},
 		{"repost without its original shown", "I2 I16", []edit{{items, `if (it.Of != nil || it.Post.RepostOf == "") && viewer`, `if viewer`}}},
 		{"repost of a muted author shown", "I2 I16", []edit{{items, `if !read.hidden[found[i].Author.ID] {`, `if true {`}}},
+		{"repost that nobody counts", "I3", []edit{{tells, `		if err := w.count(ctx, *repost, m.post.PostID, m.requestID); err != nil {
+			return err
+		}
+`, ``}}},
+		{"repost counted though it was never made", "I3", []edit{{tells, `m.post.RepostOf != "" && m.living`, `m.post.RepostOf != ""`}}},
+		{"end of a repost counted by nobody if its process dies", "I3", []edit{{purge, `	if ref.RepostOf == "" {`, `	if ref.Deleted {`}}},
+		{"repost counted by its user", "I3", []edit{{"messages/reactions.go", `UserID: Reposter(e.RepostID)`, `UserID: Reposter(e.UserID)`}}},
+		{"end of a repost below the repost", "I3", []edit{{purge, `w.newIDAfter(ref.ID)`, `w.newIDAfter("")`}, {posts, `reposted(repost, true), repost.ID)`, `reposted(repost, true), "")`}}},
+		{"reposted without a look at the repost", "I16", []edit{{kept, `	for repost := range living {`, `	for repost := range bound {`}}},
 		{"repost older than its original", "I16", []edit{{publish, `read.after, of.RepostOf)`, `read.after)`}}},
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
+	"fanfare/messages"
 )
 
 // This file has the operations on reposts, and their part of the oracle: a post shows once in a paging of a home, at its
@@ -207,6 +209,44 @@ func (w *World) references(user string, muted []string, living map[string]map[st
 		slices.Reverse(all[of])
 	}
 	return all
+}
+
+// livingReposts returns the number of living reposts of each post. lost has the posts whose count is unknown, because a
+// message of one of their reposts is a dead letter, or was too old.
+func (w *World) livingReposts() (n map[string]int64, lost map[string]bool) {
+	n, lost = map[string]int64{}, map[string]bool{}
+	dead := w.deadPosts()
+	for repost, of := range w.load.reposts.of {
+		lost[of] = lost[of] || dead[repost] || w.aged
+		if ref := w.refOf(repost); ref != nil && !ref.Deleted {
+			n[of]++
+		}
+	}
+	for _, d := range w.queue(queue.TopicLikes).dead {
+		if e, ok := decoded(d.Payload).(*messages.Reposted); ok {
+			lost[e.PostID] = true
+		}
+	}
+	return n, lost
+}
+
+// hasReposted reports whether a repost of a post by a user lives.
+func (w *World) hasReposted(user, post string) bool {
+	return slices.ContainsFunc(w.load.repostsBy(likeKey{post, user}), func(repost string) bool {
+		ref := w.refOf(repost)
+		return ref != nil && !ref.Deleted
+	})
+}
+
+// deadPosts returns the posts whose events are dead letters.
+func (w *World) deadPosts() map[string]bool {
+	dead := map[string]bool{}
+	for _, d := range w.queue(queue.TopicPosts).dead {
+		if created, ok := decoded(d.Payload).(*messages.PostCreated); ok {
+			dead[created.PostID] = true
+		}
+	}
+	return dead
 }
 
 // newest returns the references that a home must show, and the references that it may show, because a newer reference

@@ -67,6 +67,8 @@ func noticedBy(e messages.Event) (about string, kind schema.NoticeKind, act sche
 		return noticeNamed(e.AuthorID, schema.NoticeFollow, ""), schema.NoticeFollow, schema.Act{Version: e.MarkVersion, State: schema.ActHolds, User: e.FollowerID}
 	case *messages.Unfollowed:
 		return noticeNamed(e.AuthorID, schema.NoticeFollow, ""), schema.NoticeFollow, schema.Act{Version: e.MarkVersion, User: e.FollowerID}
+	case *messages.Reposted:
+		return noticeNamed(e.AuthorID, schema.NoticeRepost, e.PostID), schema.NoticeRepost, schema.Act{Version: e.RepostID, State: state[e.Deleted], User: e.UserID}
 	case *messages.Mentioned:
 		version := cmp.Or(e.CommentID, e.PostID)
 		return noticeNamed(e.UserID, schema.NoticeMention, e.PostID), schema.NoticeMention, schema.Act{Version: version, State: state[e.Deleted], User: e.ActorID}
@@ -160,11 +162,15 @@ func (w *World) checkSwitched(e *expected) {
 	}
 }
 
-// confirms reports whether the table confirms an action: a worker drops the event of a comment that
+// confirms reports whether the table confirms an action: a worker drops the event of a comment or a repost that
 // was never made, or of a follow that did not end or was made again.
 func (w *World) confirms(e *expected, act schema.Act) bool {
 	if e.kind == schema.NoticeFollow && !act.Holds() {
 		return w.notices.follows[pair{act.User, e.user}] == act
+	}
+	if e.kind == schema.NoticeRepost {
+		ref := w.refOf(act.Version)
+		return !w.hours && (ref != nil && !ref.Deleted) == act.Holds()
 	}
 	if e.kind != schema.NoticeComment && e.kind != schema.NoticeMention {
 		return true

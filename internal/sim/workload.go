@@ -183,6 +183,9 @@ func (w *World) published(topic string, payload []byte) {
 			}
 		}
 	}
+	if _, repost := e.(*messages.Reposted); repost {
+		return // checkLikes counts the living reposts themselves
+	}
 	if like, kind, ok := messages.ActionOf(e); ok {
 		w.recorded.published(like)
 		l.reacted(like, kind)

@@ -47,7 +47,7 @@ export function Bell({ fanfare, unread }: { fanfare: Fanfare; unread: number }) 
 function Row({ kind, actors, count = 0, post, unread, at }: Notice) {
   const names = actors.map(({ user, user_id }) => user?.name || user_id), others = kind === 'like' ? count - names.length : 0;
   const who = new Intl.ListFormat('en').format(others > 0 ? [...names, `${others} more`] : names);
-  const did = { like: `${actors.some(({ reaction = 'like' }) => reaction !== 'like') ? 'reacted to' : 'liked'} your post`, comment: 'commented on your post', follow: 'followed you', mention: 'mentioned you' }[kind];
+  const did = { like: `${actors.some(({ reaction = 'like' }) => reaction !== 'like') ? 'reacted to' : 'liked'} your post`, comment: 'commented on your post', follow: 'followed you', mention: 'mentioned you', repost: 'reposted your post' }[kind];
   return <li className={unread ? 'unread' : ''}>
     <p>{unread && <span className="hidden">New: </span>}<strong>{who || 'Somebody'}</strong> {did}</p>
     {post && <p className="about">{post.post.text}</p>}

@@ -27,7 +27,7 @@ const pages = {
   "/posts/{id}": ofPost("Comments", "comments?limit=50&expand=view", "comments", "No comments yet."),
   "/posts/{id}/likes": ofPost("Likes", "likes?limit=50&expand=view", "edges", "Nobody likes this post yet."),
   "/posts/{id}/reactions": ofPost("Reactions", "reactions?limit=50", "reactors", "No reactions yet."),
-  "/notifications": mine("Notifications", "notifications?limit=20&expand=view", "notifications", "Nothing yet: likes, comments, mentions and new followers come here."),
+  "/notifications": mine("Notifications", "notifications?limit=20&expand=view", "notifications", "Nothing yet: likes, comments, mentions, reposts and new followers come here."),
   "/bookmarks": mine("Bookmarks", "bookmarks?limit=20&expand=view", "entries", "No bookmarks yet: a post has a button for that."),
   "/mutes": mine("Muted users", "mutes?limit=50&expand=view", "edges", "You mute nobody.", { held: "mute" }),
   "/blocks": mine("Blocked users", "blocks?limit=50&expand=view", "edges", "You block nobody.", { held: "block" }),
@@ -66,7 +66,8 @@ const done = {
   edited() { tell("edited"); toast("Saved"); },
   deleted() { location.assign("/users/" + encodeURIComponent(me.id)); },
   removed(button) { button.closest("li").remove(); },
-  reacted: posts.reacted,
+  quoted(form) { done.posted(form); form.closest("details").open = false; },
+  reacted: posts.reacted, reposted: posts.reposted,
   marked(button) { button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") !== "true"); },
   toggled(button) { people.toggled(button); tell("follows"); },
   saved(form) { [me.name, me.image] = ["name", "image_url"].map(field => form.elements[field].value); toast("Saved"); },
@@ -103,7 +104,7 @@ function begin() {
   document.addEventListener("keydown", e => {
     if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && e.target.matches("textarea")) e.target.form.requestSubmit();
   });
-  document.getElementById("write")?.addEventListener("input", e => { delete e.currentTarget.dataset.key; });
+  document.addEventListener("input", ({ target }) => { delete target.form?.dataset.key; }); // another text is another post
   setInterval(tick, 5000);
   if (page.draw === "home") return follow();
   if (document.getElementById("bell")) bell.asked = call("GET", "/v1/me/notifications/unread?most=10").then(answer => bell(answer.unread), () => {});

@@ -81,7 +81,7 @@ export function found(answer, from) {
 
 export const reacted = items => items.length === 0 ? "" : markup("loader", { id: "l-" + items[0].post_id, url: "/v1/posts?ids=" + items.map(i => encodeURIComponent(i.post_id)).join(), view: "foundPosts" });
 
-const verbs = { like: "reacted to your post", comment: "commented on your post", follow: "followed you", mention: "mentioned you" };
+const verbs = { like: "reacted to your post", comment: "commented on your post", follow: "followed you", mention: "mentioned you", repost: "reposted your post" };
 
 // notification returns one notification, whose actors and post are links.
 function notification(n) {

@@ -23,12 +23,14 @@ export const entry = (item, whole = false) => markup("entry", parts(item, whole)
 // element returns the same element in a fragment.
 export const element = item => draw("entry", parts(item, false));
 
+const timesReposted = n => n > 0 ? number(n) : "";
+
 // name returns the name of an item's author.
 const name = item => item.author?.name || item.post.author_id;
 
 // A repost shows its original, and names its own author. A quote names the quoted post's author and text.
 function parts(item, whole, by = "") {
-  if (item.repost) return parts(item.repost, whole, "reposted by " + name(item));
+  if (item.repost) return parts({ ...item.repost, bookmarked: item.bookmarked, reposted: item.reposted }, whole, "reposted by " + name(item));
   const { post } = item, counts = item.reactions ?? {}, images = pictures(post.images, whole ? undefined : MANY);
   const quotes = item.quote && `quotes ${name(item.quote)}: ${about(item.quote.post, 60)}`;
   return {
@@ -37,7 +39,7 @@ function parts(item, whole, by = "") {
     edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
     ends: [by, quotes, post.expires_at && "ends " + exact(post.expires_at)].filter(Boolean).join(", "), data: post.data && JSON.stringify(post.data, null, 2),
     likes: number(item.like_count ?? counts.like ?? 0), comments: item.comment_count > 0 ? number(item.comment_count) : "",
-    marked: String(Boolean(item.bookmarked)), pressed: String(Boolean(item.liked)),
+    reposts: item.repost_count ?? 0, repostsWord: timesReposted(item.repost_count), again: String(Boolean(item.reposted)), marked: String(Boolean(item.bookmarked)), pressed: String(Boolean(item.liked)),
     choices: kinds().map(kind => ({ kind, post: post.id, pressed: String(item.reaction === kind) })), chooses: kinds().length > 0,
     counts: reactions(post.id, counts),
   };
@@ -109,4 +111,12 @@ export function reacted(button) {
   const on = button.getAttribute("aria-pressed") !== "true", { post } = button.dataset;
   for (const b of shown(post).querySelectorAll(".like, .kind")) b.setAttribute("aria-pressed", String(on && b === button));
   settle(post);
+}
+
+// reposted shows that a user has reposted a post, or has ended that. The stored count follows soon.
+export function reposted(button) {
+  const on = button.getAttribute("aria-pressed") !== "true", n = Math.max(0, Number(button.dataset.count) + (on ? 1 : -1));
+  button.setAttribute("aria-pressed", String(on));
+  button.dataset.count = n;
+  button.parentElement.querySelector(".reposts").textContent = timesReposted(n);
 }

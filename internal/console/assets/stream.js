@@ -29,10 +29,10 @@ const alive = (text, on) => {
 
 const shown = post => document.getElementById("p-" + post);
 
-// put draws a post of the page again. The stream does not know the bookmarks.
+// put draws a post of the page again. The stream does not know the user's bookmarks and reposts.
 function put(item) {
-  const marked = shown(item.post.id)?.querySelector(".mark").ariaPressed === "true";
-  for (const e of byID(document.getElementById("home"), [...element({ bookmarked: marked, ...item }).children])) htmx.process(e);
+  const pressed = button => shown(item.post.id)?.querySelector(button).ariaPressed === "true";
+  for (const e of byID(document.getElementById("home"), [...element({ bookmarked: pressed(".mark"), reposted: pressed(".again"), ...item }).children])) htmx.process(e);
 }
 
 // since has the events of posts since the last request for the home: an item, or null for a deletion. The

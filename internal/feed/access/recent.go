@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/panics"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 const (
@@ -76,7 +77,7 @@ func newRecentReads(a *Access) *Recent {
 // Shown returns the attributes of authors and like counts that reads show or compare. Reads show no
 // ledgers and no custom data.
 func (a *Access) Shown() []string {
-	shown := []string{schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrAfter, schema.AttrLikes, schema.AttrAsOf}
+	shown := []string{schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrAfter, schema.AttrLikes, schema.AttrCount(messages.KindRepost), schema.AttrAsOf}
 	for _, kind := range a.Reactions {
 		shown = append(shown, schema.AttrCount(kind))
 	}

@@ -63,7 +63,7 @@ func (r *reader) hideUnwanted(ctx context.Context, all []Notice) error {
 	return nil
 }
 
-// lookAtTargets reads the posts of the notifications. Likes and comments are on posts of the reader,
+// lookAtTargets reads the posts of the notifications. Likes, comments and reposts are of posts of the reader,
 // so the keys of these posts are known.
 func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 	var mentions []string
@@ -72,7 +72,7 @@ func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 		switch of.Kind {
 		case schema.NoticeMention:
 			mentions = append(mentions, of.Target)
-		case schema.NoticeLike, schema.NoticeComment:
+		case schema.NoticeLike, schema.NoticeComment, schema.NoticeRepost:
 			refs = append(refs, access.Ref{Post: of.Target, Author: r.user})
 		case schema.NoticeFollow:
 		}

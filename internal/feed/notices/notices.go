@@ -72,7 +72,7 @@ type Notice struct {
 	// Actors are the users who acted last, the newest user first. The list is empty if only older actions
 	// hold.
 	Actors []Actor
-	// Count is the stored number of likes, comments or followers. Count is nil for a mention, and if the
+	// Count is the stored number of likes, comments or followers. Count is nil for a mention and a repost, and if the
 	// reader has too many own comments to subtract.
 	Count *int64
 	// At is the time of the notification's place.

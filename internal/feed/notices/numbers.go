@@ -87,7 +87,7 @@ func (of *Notice) number(own map[string]int64, user feed.User) *int64 {
 		}
 	case schema.NoticeFollow:
 		return new(user.Counts.Followers)
-	case schema.NoticeMention:
+	case schema.NoticeMention, schema.NoticeRepost:
 	}
 	return nil
 }

@@ -156,8 +156,8 @@ func (sw *sweep) own(sort func(user string) feed.Own) func(context.Context) erro
 	}
 }
 
-// notices deletes the user's notifications and their mark. A notification of likes or comments belongs
-// to the life of its post. A mark, and a notification of follows or mentions, belongs to the life of its
+// notices deletes the user's notifications and their mark. A notification about an own post belongs
+// to the life of the post. A mark, and a notification of follows or mentions, belongs to the life of its
 // place: notify.writer and notices.MarkRead make all places of a life above the life's after.
 func (sw *sweep) notices(ctx context.Context) error {
 	return sw.each(ctx, table.Query{PK: schema.NoticesPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
@@ -169,7 +169,7 @@ func (sw *sweep) notices(ctx context.Context) error {
 				return fault.Wrap("table", err)
 			}
 			newest = n.Highest()
-			if n.Kind == schema.NoticeLike || n.Kind == schema.NoticeComment { // the post is the user's own post
+			if n.Kind.OnOwnPost() {
 				newest = n.Target
 			}
 			same = table.Equal{Name: schema.AttrRevision, Value: table.N(n.Revision)}

@@ -81,6 +81,7 @@ type Feed interface {
 	EndKeptBlock(ctx context.Context, user, other string) (bool, error)
 	EndKeptMute(ctx context.Context, user, author string) (bool, error)
 	AskToPurge(ctx context.Context, author, post string)
+	AskToCount(ctx context.Context, repost schema.Post)
 }
 
 // Config configures an Audit. Store, Feed, IDs, Now and Lifetimes are required.

@@ -72,6 +72,8 @@ func (r *run) untrue(ctx context.Context, n schema.Notice) (acts []schema.Act, e
 		switch {
 		case n.Kind == schema.NoticeLike:
 			key = schema.LikeKey(n.Target, act.User, shards)
+		case n.Kind == schema.NoticeRepost:
+			key = schema.PostByIDKey(act.Version)
 		case n.Kind == schema.NoticeFollow:
 			key = schema.FollowingKey(act.User, n.User)
 		case act.Version == n.Target: // the post itself mentions the user
@@ -87,6 +89,7 @@ func (r *run) untrue(ctx context.Context, n schema.Notice) (acts []schema.Act, e
 	found, err := r.get(ctx, true, keys...)
 	for i, act := range held {
 		it, there := found[keys[i]]
+		there = there && it.Int(schema.AttrDeleted) == 0 // an ended repost
 		like, unreadable := schema.ParseLike(it)
 		if there && (n.Kind != schema.NoticeLike || unreadable != nil || like.Kind != "") {
 			continue

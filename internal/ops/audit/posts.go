@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // postItem checks that a listed post has its post by id, and checks the number of comments.
@@ -87,7 +89,10 @@ func (r *run) refItem(ctx context.Context, it table.Item) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := found[key]; ok {
+	if it, ok := found[key]; ok {
+		if err := r.uncounted(ctx, ref, it); err != nil {
+			return err
+		}
 		return r.likeCount(ctx, ref)
 	}
 	broken, err := r.transact(ctx, check(it.Key, living()), check(key, table.Absent{}))
@@ -121,6 +126,20 @@ func (r *run) tombstone(ctx context.Context, ref schema.PostRef) error {
 		r.cfg.Feed.AskToPurge(ctx, ref.Author, ref.ID)
 	}
 	return nil
+}
+
+// uncounted lets the aggregator count a repost that is not among the likes of its original, because a restore lost the event.
+func (r *run) uncounted(ctx context.Context, ref schema.PostRef, it table.Item) error {
+	p, err := schema.ParsePost(it)
+	if made, bad := id.Time(ref.ID); err != nil || bad != nil || p.RepostOf == "" || !r.walk.Tidy || r.cfg.Now().Before(made.Add(purgeLate)) {
+		return nil //nolint:nilerr // an item that cannot be read is skipped
+	}
+	key := schema.LikeKey(p.RepostOf, messages.Reposter(ref.ID), max(1, p.OfShards))
+	found, err := r.get(ctx, false, key)
+	if _, counts := found[key]; !counts && err == nil {
+		r.cfg.Feed.AskToCount(ctx, p)
+	}
+	return err
 }
 
 // commentItem checks the keys of a comment in the index of comments by user.

@@ -107,7 +107,7 @@ func permissions() []permission {
 		{"sqs:CreateQueue", queues, []string{setup}},
 		{"sqs:SetQueueAttributes", queues, []string{setup}},
 		{"sqs:SendMessage", []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicLikes, queue.TopicNotices}, []string{api}},
-		{"sqs:SendMessage", []string{queue.TopicBackfills}, []string{dutyAuditor}}, // a purge whose event was lost
+		{"sqs:SendMessage", []string{queue.TopicBackfills, queue.TopicLikes}, []string{dutyAuditor}}, // a purge, or a count of a repost, whose event was lost
 		// A consumer also sends messages to its own queues: a copy of each waiting message.
 		{"sqs:SendMessage", slices.Concat(queue.Topics(), deadOf(delivers...)), []string{fanout}},
 		{"sqs:GetQueueUrl", []string{theEvents}, []string{fanout, likeagg, dutyUp}},

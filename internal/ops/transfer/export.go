@@ -316,7 +316,7 @@ func (e *exporter) comments(ctx context.Context, post string) error {
 func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 	var likes []record
 	for shard := range p.LikeShards {
-		err := each(ctx, e.store, table.Query{PK: schema.LikesPK(p.ID, shard, p.LikeShards)}, func(it table.Item) error {
+		err := each(ctx, e.store, table.Query{PK: schema.LikesPK(p.ID, shard, p.LikeShards), High: schema.LikersEnd()}, func(it table.Item) error {
 			like, err := schema.ParseLike(it)
 			if err != nil || like.Kind == "" || !e.users[like.User] {
 				return err
