@@ -256,9 +256,9 @@ type Update struct {
 	Open, Stale bool
 	// Entry is a post that came into the home. It may be older than the entry of the previous update.
 	Entry *HomeItem
-	// Edited is a post after an edit. Replace the post if the page shows it.
+	// Edited is a post after an edit. Replace the post if the page shows it, also inside its reposts and quotes.
 	Edited *HomeItem
-	// Deleted is the deletion of a post. It may come twice.
+	// Deleted is the deletion of a post. It may come twice. Its reposts leave the page, too.
 	Deleted *DeletedUpdate
 	// Likes is the new like count of a post.
 	Likes *LikesUpdate

@@ -104,13 +104,13 @@ func readers() []reader {
 			begins: "fanfare import users.jsonl",
 			before: "mkdir ../network && cd ../network\n" +
 				`of() { grep '^{"type":"'"$1" ../fanfare/'docs/IMPORT.md'; }` + "\n" +
-				"of user >users.jsonl; of follow >follows.jsonl; { of post; of comment; } >posts.jsonl; of like >likes.jsonl",
+				"of user >users.jsonl; of follow >follows.jsonl; { of post; of repost; of comment; } >posts.jsonl; of like >likes.jsonl",
 		},
 		{
 			begins: "fanfare export > network.jsonl",
 			before: `export FANFARE_TABLE=pages-$$` + "\n" +
 				"FANFARE_ENGINE=aws fanfare table create",
-			after: `test "$(wc -l <network.jsonl)" = 6; FANFARE_ENGINE=aws fanfare export | cmp - network.jsonl`,
+			after: `test "$(wc -l <network.jsonl)" = 8; FANFARE_ENGINE=aws fanfare export | cmp - network.jsonl`,
 		},
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"fanfare/internal/ops/transfer"
 )
 
-const importHelp = `Imports users, follows, mutes, blocks, posts, comments, likes, bookmarks and read
+const importHelp = `Imports users, follows, mutes, blocks, posts, reposts, comments, likes, bookmarks and read
 markers from files of JSON lines,
 each with its time, which may be years ago. docs/IMPORT.md describes the lines.
 
@@ -30,7 +30,7 @@ All lines are checked first: a fault is named with its file, line and field, and
 imported then. Records that are there already stay as they are. So if an import was stopped or
 killed, the same command goes on. At the end it reads everything back: the records, the
 counts of users and posts, and the timelines of the followers. It prints what it left out: records of posts
-that have ended or were deleted, and likes that were taken back.
+that have ended or were deleted, and reposts and likes that users ended.
 
 With FANFARE_ENGINE=aws it writes the table, and may run beside the daemons. Otherwise it opens
 the data directory, so stop fanfare up first. Settings must be those of the daemons.`
@@ -40,7 +40,7 @@ const awsRate = 1000
 
 func (a *app) importCommand() *cobra.Command {
 	var rate float64
-	c := &cobra.Command{Use: "import FILE...", Short: "Import users, follows, mutes, blocks, posts, comments, likes, bookmarks and read markers", Long: importHelp, Args: cobra.MinimumNArgs(1)}
+	c := &cobra.Command{Use: "import FILE...", Short: "Import users, follows, mutes, blocks, posts, reposts, comments, likes, bookmarks and read markers", Long: importHelp, Args: cobra.MinimumNArgs(1)}
 	c.Flags().Float64Var(&rate, "rate", 0, "most write units a second, 0 for no limit (default 1000 on AWS)")
 	return a.answers(c, a.onData(c, func(ctx context.Context, cfg config.Config, t transfer.Config, u *use) (answer admin.Answer, err error) {
 		if rate < 0 {
@@ -80,14 +80,17 @@ func leftOut(left transfer.LeftOut) (text string) {
 	if left.TakenBack > 0 {
 		text += fmt.Sprintf("left out %d likes: their users took them back in the table\n", left.TakenBack)
 	}
+	if left.Quoted > 0 {
+		text += fmt.Sprintf("imported %d posts without the posts that they quote, which are gone\n", left.Quoted)
+	}
 	return text
 }
 
-const exportHelp = `Writes users, follows, mutes, blocks, posts, comments, likes, bookmarks and read markers as
-JSON lines to the standard output: the lines of fanfare import, so that a network can move to another table. The same
+const exportHelp = `Writes users, follows, mutes, blocks, posts, reposts, comments, likes, bookmarks and read
+markers as JSON lines to the standard output: the lines of fanfare import, so that a network can move to another table. The same
 data is always the same lines. With --user it writes one user: the profile, the follows
-in both directions, the user's mutes, blocks and read markers, the posts, and the user's comments, likes
-and bookmarks.
+in both directions, the user's mutes, blocks and read markers, the posts, and the user's reposts, comments,
+likes and bookmarks.
 
 With FANFARE_ENGINE=aws it reads the whole table, and may run beside the daemons: an import always
 accepts the lines, which have nothing that was made after the beginning of the export. Otherwise it
@@ -95,7 +98,7 @@ opens the data directory, so stop fanfare up first.`
 
 func (a *app) exportCommand() *cobra.Command {
 	var user string
-	c := &cobra.Command{Use: "export", Short: "Write users, follows, mutes, blocks, posts, comments, likes, bookmarks and read markers as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "export", Short: "Write users, follows, mutes, blocks, posts, reposts, comments, likes, bookmarks and read markers as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
 	c.Flags().StringVar(&user, "user", "", "write the records of this `USER` only")
 	u := &use{app: a, command: c}
 	return u.does(a.onData(c, func(ctx context.Context, _ config.Config, t transfer.Config, _ *use) (answer admin.Answer, err error) {

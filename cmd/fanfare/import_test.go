@@ -56,7 +56,7 @@ func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
 	stdout, stderr, code := on(filepath.Join(dir, "a"), "import", file)
 	require.Equal(t, daemon.ExitOK, code, stderr)
-	assert.Contains(t, stdout, "imported 2 users, 1 follows, 0 mutes, 0 blocks, 1 posts, 0 comments, 1 likes, 0 bookmarks and 0 markers")
+	assert.Contains(t, stdout, "imported 2 users, 1 follows, 0 mutes, 0 blocks, 1 posts, 0 reposts, 0 comments, 1 likes, 0 bookmarks and 0 markers")
 	assert.Contains(t, stderr, "likes: 1 of 1\n")
 	first, _, code := on(filepath.Join(dir, "a"), "export")
 	require.Equal(t, daemon.ExitOK, code)

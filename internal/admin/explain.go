@@ -38,11 +38,13 @@ func Explain() Op[Explained, []home.Explanation] {
 }
 
 const explainHelp = `Gives the one reason why a post is in the user's home, or is not: which chunk pushed it and
-when, which mark merges or hides it, where its delivery waits or died. Without a post it does
+when, which mark merges or hides it, where its delivery waits or died, or which newer repost
+shows it. Without a post it does
 so for the 20 newest posts of the user's first 1,000 followees.
 
 It changes nothing. With FANFARE_ENGINE=aws it reads the table and the queues, else it asks
-the admin address of a running fanfare up. A post takes some 9 read units.`
+the admin address of a running fanfare up. A post takes some 14 read units,
+and one for each of the next 1,100 posts of the home.`
 
 func explainRows(all []home.Explanation) [][]string {
 	rows := [][]string{{"POST", "AUTHOR", "IN HOME", "REASON"}}

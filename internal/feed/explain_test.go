@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -269,6 +270,50 @@ var stories = []telling{
 		require.NoError(s.t, err)
 		return p
 	}, "moderation took it down at 2026-11-21T13:00:00Z: forged shoes"},
+	{"repost of a deleted post", settings{}, home.ReasonOriginal, func(s *story) feed.Post {
+		p, r := s.reposted()
+		require.NoError(s.t, s.DeletePost(s.t.Context(), "bob", p.ID))
+		return r
+	}, "it is a repost of " + theOriginal + ", which is gone, or hidden by a mute or a block"},
+	{"repost of a post of a muted author", settings{}, home.ReasonOriginal, func(s *story) feed.Post {
+		_, r := s.reposted()
+		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "bob"))
+		return r
+	}, "it is a repost of " + theOriginal + ", which is gone, or hidden by a mute or a block"},
+	{"repost of a post of an author with a block", settings{}, home.ReasonOriginal, func(s *story) feed.Post {
+		_, r := s.reposted()
+		require.NoError(s.t, s.Block(s.t.Context(), "bob", "fan"))
+		return r
+	}, "it is a repost of " + theOriginal + ", which is gone, or hidden by a mute or a block"},
+	{"post with a newer repost", settings{}, home.ReasonRepeat, func(s *story) feed.Post {
+		p, _ := s.reposted()
+		s.follow("fan", "bob")
+		s.workAll()
+		return p
+	}, "it shows at its newer repost " + theRepost},
+	{"repost with a newer repost", settings{}, home.ReasonRepeat, func(s *story) feed.Post {
+		p, r := s.reposted()
+		s.follow("fan", "dan")
+		_, err := s.Repost(s.t.Context(), "dan", p.ID)
+		require.NoError(s.t, err)
+		s.workAll()
+		return r
+	}, "it shows at its newer repost " + theRepost},
+	{"repost with a newer repost that is hidden", settings{}, home.ReasonPushed, func(s *story) feed.Post {
+		p, r := s.reposted()
+		s.follow("fan", "dan")
+		_, err := s.Repost(s.t.Context(), "dan", p.ID)
+		require.NoError(s.t, err)
+		s.workAll()
+		require.NoError(s.t, s.Mute(s.t.Context(), "fan", "dan"))
+		return r
+	}, "chunk 1 pushed it, done at 2026-11-21T13:00:00Z"},
+	{"repost of an unfollowed author", settings{}, home.ReasonUnfollowed, func(s *story) feed.Post {
+		p, r := s.reposted()
+		require.NoError(s.t, s.Unfollow(s.t.Context(), "fan", "ann"))
+		require.NoError(s.t, s.DeletePost(s.t.Context(), "bob", p.ID))
+		return r
+	}, "fan unfollowed ann at 2026-11-21T13:00:00Z"},
 	{"expired", settings{}, home.ReasonExpired, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
@@ -508,6 +553,21 @@ func (s *story) oldest(newer int) feed.Post {
 	return p
 }
 
+// theOriginal and theRepost stand for the ids of the original and of the newer repost in the sentence of a reason.
+const theOriginal, theRepost = "ORIGINAL", "REPOST"
+
+// reposted makes bob post, and ann repost the post.
+func (s *story) reposted() (original, repost feed.Post) {
+	s.t.Helper()
+	s.followed()
+	s.users("bob", "dan")
+	original = s.post("bob", "hello")
+	repost, err := s.Repost(s.t.Context(), "ann", original.ID)
+	require.NoError(s.t, err)
+	s.workAll()
+	return original, repost
+}
+
 // produced makes another producer send a post by ann.
 func (s *story) produced(post string) feed.Post {
 	e := &messages.PostCreated{Header: messages.Header{EventID: post, Time: s.clock.now()}, PostID: post, AuthorID: "ann", Content: messages.Content{Text: "hello"}}
@@ -533,7 +593,7 @@ func TestEachReasonIsToldByItsEvents(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, all, 1)
 				assert.Equal(t, tt.reason, all[0].Reason)
-				assert.Equal(t, tt.says, all[0].String())
+				assert.Equal(t, strings.NewReplacer(theOriginal, all[0].RepostOf, theRepost, all[0].Newer).Replace(tt.says), all[0].String())
 				assert.Equal(t, p.AuthorID, all[0].Author)
 				if gone := []home.Reason{home.ReasonDeleted, home.ReasonTakenDown, home.ReasonEnded}; slices.Contains(gone, tt.reason) {
 					assert.Empty(t, all[0].PostText)
@@ -641,7 +701,7 @@ func TestAFailedReadExplainsNothing(t *testing.T) {
 }
 
 // The help text of fanfare explain contains this cost.
-func TestTheExplanationOfAPostCostsTenReadUnits(t *testing.T) {
+func TestTheExplanationOfAPostCostsFourteenReadUnits(t *testing.T) {
 	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	s.crowd()
 	p := s.post("ann", "hello")
@@ -656,7 +716,7 @@ func TestTheExplanationOfAPostCostsTenReadUnits(t *testing.T) {
 	other := newDomain(config{way: way{Store: measured, Publisher: s, Now: s.clock.now, Lifetimes: lifetime.Fixed(timelineTTL)}})
 	_, err := other.Explain(t.Context(), s, "fan", p.ID)
 	require.NoError(t, err)
-	assert.Equal(t, table.Units{Read: 10}, units)
+	assert.Equal(t, table.Units{Read: 14}, units)
 }
 
 func newTale(t *testing.T) *story {

@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -146,8 +147,60 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 
 // ImportPost makes a post as its author wrote and edited the post, and returns the stored post by id.
 // A post that has become a tombstone stays a tombstone (I2). A post that is too old for homes gets no
-// timeline entry.
+// timeline entry. A quote of a post that is gone or unknown becomes a post without a reference.
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
+	if post.QuoteOf != "" {
+		of, err := s.original(ctx, post.QuoteOf)
+		if failed := access.Failure(err); failed != nil {
+			return schema.PostRef{}, failed
+		}
+		post.Reference = Reference{}
+		if err == nil {
+			post.Reference = Reference{QuoteOf: of.ID, OfAuthor: of.Author, OfShards: of.LikeShards}
+		}
+	}
+	return s.importPost(ctx, post, nil)
+}
+
+// ImportRepost makes a user's repost with a past time, and its binding in the same transaction. It returns the stored
+// repost by id. Deleted is set if the import made no such repost, because the original is gone, or because the user has
+// another repost of the original.
+func (s *Service) ImportRepost(ctx context.Context, repost, user, post string) (made schema.PostRef, err error) {
+	err = s.access.RetryChanged(func() (bool, error) {
+		made = schema.PostRef{Deleted: true}
+		after, of, err := s.access.WriterAndPost(ctx, user, post)
+		if gone, ok := errors.AsType[*fault.Error](err); ok && gone.Kind == fault.NotFound {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		binding := schema.Repost{User: user, Of: post, R: repost}
+		bound, byID, changed, err := s.livingRepost(ctx, binding, after)
+		switch {
+		case changed || err != nil:
+			return changed, err
+		case byID != nil && bound.R == repost:
+			made = *byID
+			return false, nil
+		case bound.User != "":
+			return false, nil
+		}
+		if repost <= after { // the removal of the former life is over, so this repost belongs to the present life
+			if binding.V, err = id.Named(above(after, access.TimeOf(repost)), repost); err != nil {
+				return false, fmt.Errorf("feed: %w", err)
+			}
+		}
+		made, err = s.importPost(ctx, schema.Post{
+			ID: repost, Author: user, Content: Content{ExpiresAt: of.End}, Reference: Reference{RepostOf: of.ID, OfAuthor: of.Author, OfShards: of.LikeShards},
+		}, &table.PutInput{Item: binding.Item(), If: boundTo(bound.R)})
+		return access.ConditionFailed(err), err
+	})
+	return made, err
+}
+
+// importPost makes a post, with the write beside it, if not nil, in the same transaction.
+func (s *Service) importPost(ctx context.Context, post schema.Post, beside *table.PutInput) (schema.PostRef, error) {
 	in := PostInput{Content: post.Content}
 	if err := in.validateWith(post.Reference); err != nil {
 		return schema.PostRef{}, err
@@ -188,7 +241,7 @@ func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.Post
 		}
 		return ref, fault.Wrap("table", err)
 	}
-	ref, _, err := s.putPost(ctx, post, use{}, false, post.ID >= oldest)
+	ref, _, err := s.putPost(ctx, post, posting{shown: post.ID >= oldest, beside: beside})
 	return ref, err
 }
 

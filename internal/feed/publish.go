@@ -279,11 +279,19 @@ func (e *ownedError) Error() string {
 // If lazy is set, the post's event is durable and not handled yet. A worker that finds no post repeats
 // the transaction; a worker that finds the post waits until the post is durable.
 func (s *Service) writePost(ctx context.Context, p schema.Post, u use, lazy bool) (stored schema.PostRef, made bool, err error) {
-	return s.putPost(ctx, p, u, lazy, true)
+	return s.putPost(ctx, p, posting{use: u, lazy: lazy, shown: true})
 }
 
-// putPost makes a post as writePost does, and leaves out the author's entry unless shown is set.
-func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown bool) (stored schema.PostRef, made bool, err error) {
+// posting is the way in which putPost makes a post: with the author's entry if shown is set, and with the write beside, if
+// not nil, in the same transaction.
+type posting struct {
+	use         use
+	lazy, shown bool
+	beside      *table.PutInput
+}
+
+// putPost makes a post as writePost does. If the condition of the write beside fails, the error is that of the transaction.
+func (s *Service) putPost(ctx context.Context, p schema.Post, as posting) (stored schema.PostRef, made bool, err error) {
 	lives, err := s.access.Lives(ctx)
 	if err != nil {
 		return schema.PostRef{}, false, err
@@ -293,7 +301,7 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown
 	if p.ExpiresAt.IsZero() { // a post with an end is never counted (I15), because its end does not lower the count
 		count = access.AddTo(count.Key, schema.AttrPosts, 1)
 	}
-	u.countTo(count)
+	as.use.countTo(count)
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
 		Attrs: schema.EntryAttrs(byID.Until(at.Add(lives.Written(at))), p.LikeShards),
@@ -305,11 +313,14 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown
 	if len(count.Add) > 0 {
 		ops = append(ops, table.TransactOp{Update: count})
 	}
-	if shown {
+	if as.shown {
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: entry}})
 	}
+	if as.beside != nil {
+		ops = append(ops, table.TransactOp{Put: as.beside})
+	}
 	for again := false; ; again = true {
-		err = s.access.TransactAs(ctx, table.TransactInput{Lazy: lazy, Ops: ops})
+		err = s.access.TransactAs(ctx, table.TransactInput{Lazy: as.lazy, Ops: ops})
 		if !access.ConditionFailed(err) {
 			return byID, err == nil, fault.Wrap("table", err)
 		}
@@ -328,8 +339,12 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown
 func existing(failed error, byID schema.PostRef) (schema.PostRef, error) {
 	cancelled, _ := errors.AsType[*table.CancelledError](failed)
 	for i, op := range cancelled.Reasons {
-		if cancelled.Failed(i) && op.Old != nil && op.Key == schema.PostByIDKey(byID.ID) {
+		switch {
+		case !cancelled.Failed(i):
+		case op.Old != nil && op.Key == schema.PostByIDKey(byID.ID):
 			return schema.ParsePostRef(*op.Old)
+		case op.Key == schema.RepostKey(byID.Author, byID.RepostOf):
+			return schema.PostRef{}, failed
 		}
 	}
 	return byID, nil

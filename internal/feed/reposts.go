@@ -48,63 +48,71 @@ func (s *Service) Repost(ctx context.Context, user, post string) (Post, error) {
 
 // bindRepost binds the draft as the one repost, or gives the draft the id of the repost that is bound. living reports
 // that the table has this repost. A bound repost that the table does not have is published again, because its call may
-// have crashed before the publish, and its message may be in a queue. If the repost is too old for its message, its
-// tombstone comes first: another call may be about to write it.
+// have crashed before the publish, and its message may be in a queue.
 func (s *Service) bindRepost(ctx context.Context, d *draft) (living bool, err error) {
 	p := &d.post
 	binding := schema.Repost{User: p.Author, Of: p.RepostOf, R: p.ID}
 	err = s.access.RetryChanged(func() (bool, error) {
-		bound, byID, err := s.boundRepost(ctx, p.Author, p.RepostOf)
-		if err != nil {
-			return false, err
+		bound, byID, changed, err := s.livingRepost(ctx, binding, d.after)
+		if changed || err != nil {
+			return changed, err
 		}
-		free := table.Cond(table.Absent{})
-		if bound > d.after && (byID == nil || !byID.Deleted) {
-			comes := byID != nil
-			if !comes {
-				comes, err = s.mayBeMade(ctx, p.Author, bound)
-			}
-			if err != nil || comes {
-				p.ID, d.use.hour, living = bound, schema.HourOf(access.TimeOf(bound)), byID != nil
-				return false, err
-			}
-			if changed, err := s.buryUnmade(ctx, p.Author, bound); changed || err != nil {
-				return changed, err
-			}
-		}
-		if bound != "" {
-			free = boundTo(bound)
+		if bound.User != "" {
+			p.ID, d.use.hour, living = bound.R, schema.HourOf(access.TimeOf(bound.R)), byID != nil
+			return false, nil
 		}
 		if refused := s.refused(d.use); refused != nil {
 			return false, refused
 		}
-		_, err = s.access.Store.Put(ctx, table.PutInput{Item: binding.Item(), If: free})
+		_, err = s.access.Store.Put(ctx, table.PutInput{Item: binding.Item(), If: boundTo(bound.R)})
 		return access.ConditionFailed(err), fault.Wrap("table", err)
 	})
 	return living, err
 }
 
-// boundTo holds while a binding names the post bound.
+// livingRepost returns the binding that may not be replaced, because its repost lives or may still be written, and the
+// repost's post by id, nil if the table does not have it. Otherwise the binding has no User, and its R is the id of a dead
+// repost, "" for none. If the bound repost is absent and too old for its message, livingRepost makes its tombstone, because
+// another call may be about to write it. changed reports that the repost was made after the read.
+func (s *Service) livingRepost(ctx context.Context, b schema.Repost, after string) (bound schema.Repost, byID *schema.PostRef, changed bool, err error) {
+	bound, byID, err = s.boundRepost(ctx, b.User, b.Of)
+	if err != nil || bound.Version() <= after || byID != nil && byID.Deleted {
+		return schema.Repost{R: bound.R}, nil, false, err
+	}
+	comes := byID != nil
+	if !comes {
+		comes, err = s.mayBeMade(ctx, b.User, bound.R)
+	}
+	if comes || err != nil {
+		return bound, byID, false, err
+	}
+	changed, err = s.buryUnmade(ctx, b.User, bound.R)
+	return schema.Repost{R: bound.R}, nil, changed, err
+}
+
+// boundTo holds while a binding names the post bound, "" for no binding.
 func boundTo(bound string) table.Cond {
+	if bound == "" {
+		return table.Absent{}
+	}
 	return table.Equal{Name: schema.AttrKeyPost, Value: table.S(bound)}
 }
 
-// boundRepost returns the id of user's bound repost of a post, "" for none, and the repost's post by id, nil if the
+// boundRepost returns the binding of user's repost of a post, zero for none, and the repost's post by id, nil if the
 // table does not have it.
-func (s *Service) boundRepost(ctx context.Context, user, post string) (bound string, byID *schema.PostRef, err error) {
+func (s *Service) boundRepost(ctx context.Context, user, post string) (bound schema.Repost, byID *schema.PostRef, err error) {
 	it, err := s.access.Get(ctx, schema.RepostKey(user, post), true)
 	if err != nil || it == nil {
-		return "", nil, err
+		return bound, nil, err
 	}
-	binding, err := schema.ParseRepost(*it)
-	if err != nil {
-		return "", nil, fault.Wrap("table", err)
+	if bound, err = schema.ParseRepost(*it); err != nil {
+		return bound, nil, fault.Wrap("table", err)
 	}
-	if it, err = s.access.Get(ctx, schema.PostByIDKey(binding.R), true); err != nil || it == nil {
-		return binding.R, nil, err
+	if it, err = s.access.Get(ctx, schema.PostByIDKey(bound.R), true); err != nil || it == nil {
+		return bound, nil, err
 	}
 	ref, err := schema.ParsePostRef(*it)
-	return binding.R, &ref, fault.Wrap("table", err)
+	return bound, &ref, fault.Wrap("table", err)
 }
 
 // EndRepost ends user's repost of a post. The call may be repeated, and may name a deleted post, or a repost.
@@ -127,12 +135,12 @@ func (s *Service) EndRepost(ctx context.Context, user, post string) error {
 func (s *Service) endRepost(ctx context.Context, user, post string) (changed bool, err error) {
 	bound, byID, err := s.boundRepost(ctx, user, post)
 	switch {
-	case err != nil || bound == "":
+	case err != nil || bound.R == "":
 		return false, err
 	case byID == nil:
-		changed, err = s.buryUnmade(ctx, user, bound)
+		changed, err = s.buryUnmade(ctx, user, bound.R)
 	case !byID.Deleted:
-		changed, err = s.deleteOwn(ctx, user, bound)
+		changed, err = s.deleteOwn(ctx, user, bound.R)
 		if gone, ok := errors.AsType[*fault.Error](err); ok && gone.Kind == fault.NotFound { // another call deleted the repost, or the repost ended
 			err = nil
 		}
@@ -140,7 +148,7 @@ func (s *Service) endRepost(ctx context.Context, user, post string) (changed boo
 	if changed || err != nil {
 		return changed, err
 	}
-	_, err = s.access.Store.Delete(ctx, table.DeleteInput{Key: schema.RepostKey(user, post), If: boundTo(bound)})
+	_, err = s.access.Store.Delete(ctx, table.DeleteInput{Key: schema.RepostKey(user, post), If: boundTo(bound.R)})
 	if access.ConditionFailed(err) { // another call has bound a newer repost
 		err = nil
 	}
@@ -151,7 +159,7 @@ func (s *Service) endRepost(ctx context.Context, user, post string) (changed boo
 func (s *Service) OwnReposts(user string) Own {
 	return Own{table.Query{PK: schema.RepostsPK(user), Consistent: true}, func(ctx context.Context, it table.Item, former string) (bool, error) {
 		b, err := schema.ParseRepost(it)
-		if err != nil || b.R > former {
+		if err != nil || b.Version() > former {
 			return false, fault.Wrap("table", err)
 		}
 		return s.transactIfUnchanged(ctx, []table.TransactOp{{Delete: &table.DeleteInput{Key: it.Key, If: boundTo(b.R)}}})

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 )
 
@@ -152,16 +153,19 @@ func (hm *userHome) tell(kind string, frame []byte, st *Stream) {
 	}
 }
 
-// tellOf calls send for each joined stream, unless the post was deleted. The lock that tell takes keeps
+// tellOf calls send for each joined stream, unless the post, or the original of a repost, was deleted. A quote
+// of a deleted post makes the page stale, because the item has the quoted post. The lock that tell takes keeps
 // the event of the deletion behind the events of the post (C2).
-func (hm *userHome) tellOf(post string, send func(*Stream)) {
+func (hm *userHome) tellOf(p feed.Post, send func(*Stream)) {
 	hm.mu.Lock()
 	defer hm.mu.Unlock()
-	if hm.hub.recent.isDeleted(post) {
+	if hm.hub.recent.isDeleted(p.ID) || hm.hub.recent.isDeleted(p.RepostOf) {
 		return
 	}
 	for st := range hm.streams {
-		send(st)
+		if send(st); hm.hub.recent.isDeleted(p.QuoteOf) {
+			st.push("stale", hm.hub.cfg.Frames.Stale, nil)
+		}
 	}
 }
 
@@ -200,7 +204,7 @@ func (hm *userHome) lookAtEdited(ctx context.Context, refs []access.Ref) error {
 			if err != nil {
 				return err
 			}
-			hm.tellOf(item.Post.ID, func(st *Stream) { st.push("edited", frame, nil) })
+			hm.tellOf(item.Post, func(st *Stream) { st.push("edited", frame, nil) })
 		}
 		return nil
 	})

@@ -508,6 +508,39 @@ func TestNoEventOfAPostFollowsItsDeletion(t *testing.T) {
 }
 
 // A home without a list hears of no change, so its page is read again every ten minutes.
+// A repost does not come after the deletion of its original, and a page with a quote of a deleted post is read again.
+func TestNoReferenceFollowsTheDeletionOfItsPost(t *testing.T) {
+	t.Parallel()
+	for _, quotes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			looks := &duringLook{}
+			a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { looks.Homes = c.Homes; c.Homes = looks })
+			s, _ := serviceOf(a.store)
+			follow(t, a.store, "ann", "ben")
+			follow(t, a.store, "ann", "cid")
+			c := a.client(t, "ann", "")
+			pause(time.Second)
+			post := a.post(t, "ben")
+			index(t, a.store, "ben", post)
+			newer, err := a.ids.New()
+			require.NoError(t, err)
+			looks.during = func() { require.NoError(t, s.DeletePost(t.Context(), "ben", post)) }
+			refers := schema.Post{ID: newer, Author: "cid", LikeShards: 1, Reference: schema.Reference{RepostOf: post, OfAuthor: "ben", OfShards: 1}}
+			if quotes {
+				refers.Text, refers.RepostOf, refers.QuoteOf = "so true", "", post
+			}
+			put(t, a.store, refers.Item())
+			put(t, a.store, refers.Ref(time.Hour).Item())
+			a.deliver(t, "cid", refers.ID, "ann")
+			pause(time.Second)
+			assert.Nil(t, looks.during, "the post was deleted during the look")
+			assert.Equal(t, []string{post}, c.deleted)
+			assert.Len(t, c.posts, boolean(quotes))
+			assert.Equal(t, boolean(quotes), c.stale)
+		})
+	}
+}
+
 func TestAPageWithoutAListIsReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

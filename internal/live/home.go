@@ -210,7 +210,7 @@ func (hm *userHome) publish(items []feed.HomeItem) error {
 			return err
 		}
 		hm.hub.readers.shown(hm, item.Post.AuthorID) // before the event, so that a later deletion finds the home
-		hm.tellOf(item.Post.ID, func(st *Stream) { st.entry(item.Post.ID, frame) })
+		hm.tellOf(item.Post, func(st *Stream) { st.entry(item.Post.ID, frame) })
 		hm.hub.saw(access.TimeOf(item.Post.ID))
 	}
 	return nil

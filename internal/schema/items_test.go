@@ -64,7 +64,7 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, marker, marker.Item(), schema.ParseMarker)
 		change := schema.Change{Event: q, Post: p, Author: u, Deleted: yes}
 		comesBack(t, change, change.Item(born), schema.ParseChange)
-		repost := schema.Repost{User: u, Of: p, R: q}
+		repost := schema.Repost{User: u, Of: p, R: q, V: rapid.SampledFrom([]string{"", p}).Draw(t, "version")}
 		comesBack(t, repost, repost.Item(), schema.ParseRepost)
 		bookmark := schema.Bookmark{User: u, Post: p, V: q}
 		listed, byPost := bookmark.Items()

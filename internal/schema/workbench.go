@@ -124,7 +124,7 @@ func ownFacets(user, post, bookmark string, at time.Time) []facet {
 		}},
 		{"Bookmark", BookmarkKey("USER", "BOOKMARK"), []table.Item{listed}},
 		{"Bookmark, by its post", BookmarkOfKey("USER", "POST"), []table.Item{byPost}},
-		{"Repost, by its original", RepostKey("USER", "POST"), []table.Item{Repost{user, post, bookmark}.Item()}},
+		{"Repost, by its original", RepostKey("USER", "POST"), []table.Item{Repost{User: user, Of: post, R: bookmark, V: bookmark}.Item()}},
 		{"Read marker", MarkerKey("USER", "NAME"), []table.Item{Marker{User: user, Name: "home", Position: post, At: at}.Item()}},
 	}
 }

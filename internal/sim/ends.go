@@ -382,7 +382,7 @@ func (s *stories) checkRead(ctx context.Context, service *domain, name string, r
 // endOf returns the end of a post by its event, zero if it has no end.
 func (w *World) endOf(post string) time.Time {
 	if w.moves != nil {
-		return w.moves.ends[post]
+		return w.moves.ends[w.load.original(post)] // a repost ends with its original
 	}
 	if w.stories == nil {
 		return time.Time{}

@@ -49,6 +49,7 @@ func (of *read) checkExplained() {
 		if of.unchanged(
 			schema.FollowingPK(e.User), schema.MarksPK(e.User), schema.TimelinePK(e.User), schema.PostsPK(of.author),
 			schema.PostByIDKey(e.Post).PK, schema.DeliveryPK(e.Post),
+			schema.PostsPK(of.w.load.created[of.w.load.original(e.Post)]), schema.BlocksPK(e.User),
 		) && !of.w.load.farAhead(of.op.api) && time.Since(of.op.api.back) > time.Minute {
 			of.w.checkReason(e, of.author)
 		}
@@ -56,10 +57,13 @@ func (of *read) checkExplained() {
 }
 
 // checkExplanations checks the reasons of some posts in some homes, once the world is quiet.
-func (w *World) checkExplanations(ctx context.Context, service *domain) {
+func (w *World) checkExplanations(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	r, l := w.reader(service), w.load
 	for range min(2, len(l.posts)) {
 		user, post := l.users[r.r.IntN(len(l.users))], l.posts[r.r.IntN(len(l.posts))]
+		if reposts := sorted(l.reposts.of); len(reposts) > 0 && r.r.IntN(2) == 0 {
+			post = reposts[r.r.IntN(len(reposts))]
+		}
 		all, err := service.Explain(ctx, w.procs[0].Broker(), user, post)
 		if isNotFound(err) && (l.deleted[post] || l.doubtful[post]) { // a deleted post whose other items have expired
 			continue
@@ -68,7 +72,11 @@ func (w *World) checkExplanations(ctx context.Context, service *domain) {
 			l.fail("I7", "explain %s %s: %v, %v", user, post, all, err)
 			continue
 		}
-		w.checkReason(all[0], l.owner[post])
+		w.checkReason(all[0], l.created[post])
+		must, may := w.newest(user, w.mutedBy(user), living)
+		if is := all[0].InHome; (is && !may[post] || !is && must[post]) && !w.mayHaveExpired(post) {
+			l.fail("I16", "explain %s %s: in the home %v (%s), and the home may show it %v, must show it %v", user, post, is, all[0].Reason, may[post], must[post])
+		}
 	}
 }
 
@@ -86,6 +94,9 @@ func (w *World) checkReason(e home.Explanation, author string) {
 	}
 	_, taken := l.taken[e.Post]
 	shown := lives && belongs && !muted
+	of := l.original(e.Post)
+	by := l.created[of]
+	unseen := of != e.Post && (!there(schema.PostKey(by, of)) || there(schema.MuteKey(e.User, by)) || there(schema.BlockKey(e.User, by)))
 	truth := map[home.Reason]bool{
 		home.ReasonOwn: own && entry && lives, home.ReasonPushed: shown && entry && !own, home.ReasonCopied: shown && entry && !own,
 		home.ReasonReturned: shown && entry && !own, home.ReasonMerged: shown && mark == schema.MarkBackfill,
@@ -94,9 +105,10 @@ func (w *World) checkReason(e home.Explanation, author string) {
 		home.ReasonDeleted: !lives && !taken, home.ReasonTakenDown: !lives && l.doubtful[e.Post], home.ReasonExpired: w.mayHaveExpired(e.Post),
 		home.ReasonUnfollowed: !follows && mark == schema.MarkUnfollowed, home.ReasonNotFollowed: !follows && !own,
 		home.ReasonMuted: muted && belongs, home.ReasonBeforeFollow: follows && e.Post < from,
+		home.ReasonOriginal: shown && unseen, home.ReasonRepeat: shown && !unseen && e.Newer > e.Post && l.original(e.Newer) == of,
 		home.ReasonQueued: belongs && !w.complete(e.Post) || w.items[schema.PostByIDKey(e.Post)] == nil, home.ReasonDeadLetter: !w.complete(e.Post),
 	}
-	if !truth[e.Reason] || shown && !e.Reason.Shown() && w.complete(e.Post) && !w.mayHaveExpired(e.Post) {
+	if !truth[e.Reason] || shown && !unseen && !e.Reason.Shown() && e.Reason != home.ReasonRepeat && w.complete(e.Post) && !w.mayHaveExpired(e.Post) {
 		l.fail("I1", "explain gives the reason %s for %s of %s in the home of %s: own %v, entry %v, lives %v, muted %v, follows %v from %s, mark %q, complete %v, expired %v",
 			e.Reason, e.Post, author, e.User, own, entry, lives, muted, follows, from, mark, w.complete(e.Post), w.mayHaveExpired(e.Post))
 	}

@@ -62,9 +62,11 @@ type liveStorm struct {
 	apart bool
 	// found has the authors of the posts that looks found, by user and post. left has the authors
 	// whom users have begun to unfollow or mute. broken has the violations.
-	found  map[pair]string
-	left   map[pair]bool
-	broken []string
+	found map[pair]string
+	// originals has the originals of the reposts that looks found.
+	originals map[string]string
+	left      map[pair]bool
+	broken    []string
 }
 
 var errNoTail = errors.New("the tail is away")
@@ -145,6 +147,7 @@ func (s *liveStorm) finds(user string, items []feed.HomeItem, facts *liveFacts) 
 	defer s.mu.Unlock()
 	for _, item := range items {
 		s.found[pair{user, item.Post.ID}] = item.Post.AuthorID
+		s.originals[item.Post.ID] = item.Post.RepostOf
 	}
 	s.respects(user, items, facts)
 }
@@ -227,7 +230,7 @@ func (w *World) liveHomesStorm(ctx context.Context, o Options) {
 	if o.Calm || o.Plain || o.Fans > 0 || w.seed%liveEvery != liveAt || len(w.load.users) > liveCrowd || len(w.load.violations) > 0 {
 		return
 	}
-	s := &liveStorm{w: w, hubs: map[*Proc]*live.Hub{}, found: map[pair]string{}, left: map[pair]bool{}, begun: map[string]int{}, late: map[string]bool{}}
+	s := &liveStorm{w: w, hubs: map[*Proc]*live.Hub{}, found: map[pair]string{}, originals: map[string]string{}, left: map[pair]bool{}, begun: map[string]int{}, late: map[string]bool{}}
 	for _, user := range w.load.users[:min(mostLive, len(w.load.users))] {
 		s.clients = append(s.clients, &liveClient{storm: s, user: user, ended: true, watch: watch{had: map[string]bool{}, since: map[string]bool{}, old: map[string]bool{}}})
 	}
@@ -284,7 +287,7 @@ func (s *liveStorm) stop() {
 
 // plan returns the operations of the storm: their kinds, and the users who make them.
 func (s *liveStorm) plan() (due []planned) {
-	kinds := []string{"post", "post", "post", "post", "delete", "delete", "edit", "edit", "edit", "follow", "follow", "unfollow", "mute", "unmute", "home", "stream cut", "stream cut"}
+	kinds := []string{"post", "post", "post", "post", "delete", "delete", "edit", "edit", "edit", "follow", "follow", "unfollow", "mute", "unmute", "home", "stream cut", "stream cut", "repost", "repost", "unrepost"}
 	for i := range liveOperations {
 		r := draws(s.w.seed, i, 7)
 		users := s.w.load.users

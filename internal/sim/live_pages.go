@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -58,12 +59,21 @@ func (c *liveClient) take(kind, value string) {
 		c.gone[post] = true
 	case kind != "stale" && c.gone[post]:
 		c.storm.violates("I7", "the stream of %s has %s of %s after its deletion", c.user, kind, post)
+	case kind == "entry" && c.gone[c.storm.original(post)]:
+		c.storm.violates("I7", "the stream of %s has the repost %s after the deletion of its original", c.user, post)
 	}
 	if c.reading {
 		c.held = append(c.held, [2]string{kind, value})
 		return
 	}
 	c.apply(kind, value)
+}
+
+// original returns the original of a repost that a look has found, or the post.
+func (s *liveStorm) original(post string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.originals[post], post)
 }
 
 func (c *liveClient) apply(kind, value string) {
@@ -209,7 +219,7 @@ func (s *liveStorm) checkPages(ctx context.Context) {
 		for _, post := range slices.Sorted(maps.Keys(page)) {
 			got, err := service.Post(ctx, post)
 			switch {
-			case s.late[post] || strange[s.w.load.owner[post]]:
+			case s.late[post] || strange[s.w.load.owner[post]] || s.original(post) != post: // ends of reposts have no quick answer
 			case isNotFound(err) && !s.w.mayHaveExpired(post):
 				s.violates("I2", "the page of %s shows %s, which was deleted", c.user, post)
 			case err == nil && pageText(got) != page[post]:

@@ -52,6 +52,8 @@ type moves struct {
 	want      records
 	// ends has the ends of the posts in the lines, by the ids that the import gives the posts.
 	ends map[string]time.Time
+	// reposters has a user with a repost of a post in the lines, by the text of the post.
+	reposters map[string]string
 	// touched has the records that traffic may have changed or made. gone has, by text, the posts
 	// that traffic may have deleted.
 	touched map[recordKey]bool
@@ -123,7 +125,7 @@ func (m *moves) draw() error {
 		w.write(schema.Profile{User: user, Name: "Here " + user, CreatedAt: time.Now().Add(-500 * day)}.Item())
 	}
 	net := drawNetwork(draws(w.seed, 0, 9), time.Now().Truncate(time.Second))
-	if m.ends = net.ends; net.fault != nil {
+	if m.ends, m.reposters = net.ends, net.reposters; net.fault != nil {
 		return net.fault
 	}
 	m.want = recordsOfLines(net.text, byText)

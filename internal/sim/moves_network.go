@@ -20,6 +20,7 @@ type movedLine struct {
 	Type       string          `json:"type"`
 	ID         string          `json:"id,omitempty"`
 	PostID     string          `json:"post_id,omitempty"`
+	QuoteOf    string          `json:"quote_of,omitempty"`
 	AuthorID   string          `json:"author_id,omitempty"`
 	FollowerID string          `json:"follower_id,omitempty"`
 	UserID     string          `json:"user_id,omitempty"`
@@ -70,12 +71,14 @@ type network struct {
 	ends map[string]time.Time
 	// posts has the posts without an end, and the posts whose end has not passed.
 	posts []movedLine
-	fault error
+	// reposters has a user with a repost of a post, by the text of the post.
+	reposters map[string]string
+	fault     error
 }
 
 // drawNetwork draws the lines of an import. All times are far enough in the past for every clock.
 func drawNetwork(r *rand.Rand, now time.Time) network {
-	n := network{r: r, now: now, ends: map[string]time.Time{}}
+	n := network{r: r, now: now, ends: map[string]time.Time{}, reposters: map[string]string{}}
 	users := townsfolk()
 	for i, user := range users {
 		line := movedLine{Type: "user", ID: user, Name: "File " + user, Time: n.ago(400 * day)}
@@ -92,6 +95,7 @@ func drawNetwork(r *rand.Rand, now time.Time) network {
 			n.pair(user, other)
 		}
 	}
+	n.references()
 	for i := range 10 {
 		post, author := n.posts[r.IntN(len(n.posts))], users[r.IntN(len(users))]
 		line := movedLine{Type: "comment", ID: fmt.Sprint("c", i), PostID: post.ID, AuthorID: author, Text: fmt.Sprint("comment ", i), Time: n.ago(13 * time.Hour)}
@@ -143,17 +147,50 @@ func (n *network) post(i int, author string) {
 		}
 		line.ExpiresAt = &end
 	}
-	made, err := id.Named(line.Time, "post\x00"+line.ID)
-	if err != nil {
-		n.fault = err
-	}
 	if line.ExpiresAt != nil {
-		n.ends[made] = *line.ExpiresAt
+		n.endsAt(line, *line.ExpiresAt)
 	}
 	if line.ExpiresAt == nil || line.ExpiresAt.After(n.now) {
 		n.posts = append(n.posts, line)
 	}
 	n.add(line)
+}
+
+// endsAt notes the end of a post by the id that an import gives the post.
+func (n *network) endsAt(line movedLine, end time.Time) {
+	made, err := id.Named(line.Time, line.Type+"\x00"+line.ID)
+	if err != nil {
+		n.fault = err
+	}
+	n.ends[made] = end
+}
+
+// references adds reposts and quotes of posts. Half of the quotes are before the lines of their originals.
+func (n *network) references() {
+	posts := slices.Clone(n.posts)
+	for i, user := range townsfolk() {
+		post := posts[n.r.IntN(len(posts))]
+		repost := movedLine{Type: "repost", ID: "r" + user, PostID: post.ID, UserID: user, Time: n.ago(13*time.Hour - time.Second)}
+		n.reposters[post.Text] = user
+		if n.add(repost); post.ExpiresAt != nil {
+			n.endsAt(repost, *post.ExpiresAt)
+		}
+		quote := movedLine{Type: "post", ID: fmt.Sprint("q", i), AuthorID: user, Text: fmt.Sprint("quote ", i, " of ", user), Time: n.ago(13*time.Hour - time.Duration(i)*time.Second)}
+		if quote.QuoteOf = post.ID; i%2 == 1 {
+			quote.QuoteOf = fmt.Sprint("q", i-1)
+			n.addFirst(quote)
+			continue
+		}
+		n.add(quote)
+	}
+}
+
+// addFirst adds a line before all other lines.
+func (n *network) addFirst(line movedLine) {
+	after := n.text
+	n.text = ""
+	n.add(line)
+	n.text += after
 }
 
 // pair adds a follow, a mute or a block between two users.
@@ -237,6 +274,9 @@ func recordsOfLines(text string, name naming) records {
 		read = append(read, l)
 	}
 	for _, l := range read {
+		if of, living := posts[l.QuoteOf]; living {
+			all.add(recordKey{kind: "quote", who: l.AuthorID, post: of, other: posts[l.ID]}, "there")
+		}
 		post, there := posts[cmp.Or(l.PostID, l.ID)]
 		if (l.PostID != "" || l.Type == "post") && !there {
 			continue
@@ -262,7 +302,7 @@ func (l movedLine) record(all records, post string, name naming) {
 		all.add(recordKey{kind: l.Type, who: l.AuthorID, post: post, other: name(l.ID, l.Text)}, fmt.Sprintf("%q %s %v %s", l.Text, l.Data, l.Mentions, at))
 	case "like":
 		all.add(recordKey{kind: l.Type, who: l.UserID, post: post}, cmp.Or(l.Kind, schema.KindLike)+" "+at)
-	case "bookmark":
+	case "bookmark", "repost":
 		all.add(recordKey{kind: l.Type, who: l.UserID, post: post}, at)
 	case "marker":
 		all.add(recordKey{kind: l.Type, who: l.UserID, other: l.Name}, fmt.Sprintf("%q %s", l.Position, at))

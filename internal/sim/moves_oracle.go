@@ -67,12 +67,27 @@ func parsed[T any](items []table.Item, parse func(table.Item) (T, error)) (all [
 // recordsIn returns the records of all users of a table.
 func (w *World) recordsIn(store table.Store, name naming) records {
 	t, all, posts := w.tableOf(store), records{}, map[string]string{}
+	var refer []schema.Post
 	for _, user := range sorted(t.users) {
 		for _, p := range parsed(t.parts[schema.PostsPK(user)], schema.ParsePost) {
-			if p.ExpiresAt.IsZero() || p.ExpiresAt.After(time.Now()) {
+			if p.Of() != "" {
+				refer = append(refer, p)
+			}
+			if p.RepostOf == "" && (p.ExpiresAt.IsZero() || p.ExpiresAt.After(time.Now())) {
 				posts[p.ID] = name(p.ID, p.Text)
 				t.postRecords(all, p, posts[p.ID], name)
 			}
+		}
+	}
+	for _, p := range refer {
+		of, living := posts[p.Of()]
+		made, err := id.Time(p.ID)
+		switch {
+		case !living || err != nil:
+		case p.RepostOf != "":
+			all.add(recordKey{kind: "repost", who: p.Author, post: of}, millis(made))
+		case posts[p.ID] != "":
+			all.add(recordKey{kind: "quote", who: p.Author, post: of, other: posts[p.ID]}, "there")
 		}
 	}
 	for _, user := range sorted(t.users) {
@@ -142,22 +157,35 @@ func (t tableOf) userRecords(all records, user string, posts map[string]string) 
 }
 
 // home returns the posts that the home of a user must show, newest first, except posts that leave
-// homes soon.
+// homes soon. A post shows at its newest visible reference (I16).
 func (t tableOf) home(user string) (posts []string) {
 	authors := map[string]string{user: id.Min}
 	for _, edge := range parsed(t.parts[schema.FollowingPK(user)], schema.ParseEdge) {
 		authors[edge.Other] = edge.From
 	}
+	unseen := map[string]bool{}
+	for _, b := range parsed(t.parts[schema.BlocksPK(user)], schema.ParseBlock) {
+		unseen[b.Other] = true
+	}
 	for _, it := range t.parts[schema.MarksPK(user)] {
 		if muted, ok := schema.MutedOfSK(it.Key.SK); ok {
 			delete(authors, muted)
+			unseen[muted] = true
 		}
 	}
+	newest := map[string]string{}
 	for _, author := range sorted(authors) {
 		for _, p := range parsed(t.parts[schema.PostsPK(author)], schema.ParsePost) {
-			if p.ID >= authors[author] && !t.leaves(p.ID) {
-				posts = append(posts, p.ID)
+			of, by := cmp.Or(p.RepostOf, p.ID), cmp.Or(p.OfAuthor, author)
+			sees := p.RepostOf == "" || t.item(schema.PostKey(by, of)) && (by == user || !unseen[by])
+			if p.ID >= authors[author] && sees {
+				newest[of] = max(newest[of], p.ID)
 			}
+		}
+	}
+	for of, post := range newest {
+		if !t.leaves(post, of) {
+			posts = append(posts, post)
 		}
 	}
 	slices.Sort(posts)
@@ -165,9 +193,14 @@ func (t tableOf) home(user string) (posts []string) {
 	return posts
 }
 
-// leaves reports whether a post leaves homes soon, or has left them.
-func (t tableOf) leaves(post string) bool {
-	ended := t.w.moves.ends[post]
+// item reports whether a table has an item.
+func (t tableOf) item(key table.Key) bool {
+	return slices.ContainsFunc(t.parts[key.PK], func(it table.Item) bool { return it.Key == key })
+}
+
+// leaves reports whether a post, or a repost of a post, leaves homes soon, or has left them.
+func (t tableOf) leaves(post, of string) bool {
+	ended := t.w.moves.ends[cmp.Or(of, post)]
 	return t.w.mayHaveExpired(post) || !ended.IsZero() && time.Until(ended) < clocksMost
 }
 
@@ -188,7 +221,8 @@ func (m *moves) checkTable(ctx context.Context, store table.Store, users []strin
 			items, err := whole(r, func(page page.Request) (page.List[feed.HomeItem], error) {
 				return service.Home(ctx, user, home.Query{Pull: pull}, page)
 			})
-			got := slices.DeleteFunc(lines(items, func(it feed.HomeItem) string { return it.Post.ID }), t.leaves)
+			items = slices.DeleteFunc(items, func(it feed.HomeItem) bool { return t.leaves(it.Post.ID, it.Post.RepostOf) })
+			got := lines(items, func(it feed.HomeItem) string { return it.Post.ID })
 			r.same("I1", fmt.Sprintf("%s the home of %s (pull %v)", when, user, pull), got, err, want)
 		}
 		t.checkCounts(user, when)
@@ -238,7 +272,9 @@ func (w *World) mayLackLikes(post string) bool {
 // and no other record. Homes and counts are right.
 func (m *moves) check(ctx context.Context) {
 	got := m.w.recordsIn(m.w.store, byText)
-	uncertain := func(key recordKey) bool { return m.touched[key] || key.post != "" && m.gone[key.post] }
+	uncertain := func(key recordKey) bool {
+		return m.touched[key] || m.gone[key.post] || key.kind == "quote" && m.gone[key.other]
+	}
 	for _, key := range sortedRecords(m.want) {
 		if !uncertain(key) && got[key] != m.want[key] {
 			m.w.load.fail("I5", "after an import the %s is %q, want %q", key, got[key], m.want[key])

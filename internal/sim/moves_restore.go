@@ -108,7 +108,7 @@ func (m *moves) repairRestored(ctx context.Context, at time.Time) {
 	m.checkTable(ctx, w.store, users, "after a restore")
 	for _, author := range users {
 		for _, p := range parsed(w.partition(schema.PostsPK(author)), schema.ParsePost) {
-			if w.tableOf(w.store).leaves(p.ID) {
+			if w.tableOf(w.store).leaves(p.ID, p.RepostOf) {
 				continue
 			}
 			if d, err := service.Delivery(ctx, author, p.ID); err != nil || d.State != delivery.Complete && d.State != delivery.Pulled {

@@ -33,7 +33,7 @@ func (m *moves) operation(client string) *operation {
 	r, users := m.w.rng, townsfolk()
 	user := users[r.IntN(len(users))]
 	other := users[(slices.Index(users, user)+1+r.IntN(len(users)-1))%len(users)]
-	kinds := []string{"follow", "follow", "unfollow", "post", "post", "like", "like", "react", "unlike", "comment", "comment", "delete", "profile", "bookmark", "home"}
+	kinds := []string{"follow", "follow", "unfollow", "post", "post", "like", "like", "react", "unlike", "comment", "comment", "delete", "profile", "bookmark", "repost", "repost", "unrepost", "quote", "home"}
 	op := &operation{name: kinds[r.IntN(len(kinds))], user: client, settle: func(error) {}}
 	post, known := m.aPost()
 	touch := func(key recordKey) { m.touched[key] = true }
@@ -95,18 +95,37 @@ func (m *moves) onPost(op *operation, post schema.Post, user, text string) {
 	case "bookmark":
 		m.touched[recordKey{kind: "bookmark", who: user, post: post.Text}] = true
 		op.do = func(ctx context.Context, s *domain) error { return s.Bookmark(ctx, user, post.ID) }
+	case "repost", "unrepost":
+		if by := m.reposters[post.Text]; by != "" && m.w.rng.IntN(2) == 0 { // the import has a repost of this post, too
+			user = by
+		}
+		m.touched[recordKey{kind: "repost", who: user, post: post.Text}] = true
+		op.do = func(ctx context.Context, s *domain) error {
+			if op.name == "unrepost" {
+				return s.EndRepost(ctx, user, post.ID)
+			}
+			_, err := s.Repost(ctx, user, post.ID)
+			return err
+		}
+	case "quote":
+		m.touched[recordKey{kind: "post", who: user, post: text}] = true
+		m.touched[recordKey{kind: "quote", who: user, post: post.Text, other: text}] = true
+		op.do = func(ctx context.Context, s *domain) error {
+			_, err := s.CreatePost(ctx, user, feed.PostInput{Content: feed.Content{Text: text}, QuoteOf: post.ID})
+			return err
+		}
 	case "delete":
 		m.gone[post.Text] = true
 		op.do = func(ctx context.Context, s *domain) error { return s.DeletePost(ctx, post.Author, post.ID) }
 	}
 }
 
-// aPost draws a post of the town that the table has.
+// aPost draws a post of the town that the table has, but no repost.
 func (m *moves) aPost() (post schema.Post, ok bool) {
 	var all []schema.Post
 	for _, user := range townsfolk() {
 		for _, it := range m.w.partition(schema.PostsPK(user)) {
-			if p, err := schema.ParsePost(it); err == nil {
+			if p, err := schema.ParsePost(it); err == nil && p.RepostOf == "" {
 				all = append(all, p)
 			}
 		}

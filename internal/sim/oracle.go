@@ -154,7 +154,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkLists(ctx, service, living)
 	w.checkBookmarks(ctx, service, living)
 	w.checkMarkers(ctx, service)
-	w.checkExplanations(ctx, service)
+	w.checkExplanations(ctx, service, living)
 	w.checkDeleted(ctx, service)
 	w.checkTaken()
 	w.checkTexts(ctx, service, living)

@@ -21,12 +21,12 @@ func repostBugs() []bug {
 			return err
 		}
 		living, err := s.bindRepost(ctx, &d)`}}},
-		{"binding of a repost without a condition", "I16 I2", []edit{{reposts, `Item: binding.Item(), If: free}`, `Item: binding.Item(), If: table.Any{free, table.Absent{}, table.Exists{}}}`}}},
-		{"binding of a living repost replaced", "I16", []edit{{reposts, `(byID == nil || !byID.Deleted)`, `byID == nil`}}},
-		{"end of an unwritten repost without its tombstone", "I2", []edit{{reposts, `changed, err = s.buryUnmade(ctx, user, bound)`, `changed, err = false, nil`}}},
-		{"binding removed before the tombstone", "I2", []edit{{reposts, `bound, byID, err := s.boundRepost(ctx, user, post)
+		{"binding of a repost without a condition", "I16 I2", []edit{{reposts, `Item: binding.Item(), If: boundTo(bound.R)}`, `Item: binding.Item(), If: table.Any{table.Absent{}, table.Exists{}}}`}}},
+		{"binding of a living repost replaced", "I16", []edit{{reposts, `byID != nil && byID.Deleted {`, `byID != nil {`}}},
+		{"end of an unwritten repost without its tombstone", "I2", []edit{{reposts, `changed, err = s.buryUnmade(ctx, user, bound.R)`, `changed, err = false, nil`}}},
+		{"binding removed before the tombstone", "I2 I16", []edit{{reposts, `bound, byID, err := s.boundRepost(ctx, user, post)
 	switch {`, `bound, byID, err := s.boundRepost(ctx, user, post)
-	if err == nil && bound != "" {
+	if err == nil && bound.R != "" {
 		if _, err = s.access.Store.Delete(ctx, table.DeleteInput{Key: schema.RepostKey(user, post)}); err != nil {
 			return false, fault.Wrap("table", err)
 		}

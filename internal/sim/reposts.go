@@ -20,8 +20,8 @@ const repostOps = 200_000
 
 // besideReposts adds reposts, and ends of reposts, to some of the planned operations.
 func (w *World) besideReposts(of []planned) []planned {
-	if w.seed%probeEvery == 0 || w.seed%movesEvery == movesAt {
-		return of // the calm part counts calls, and an export has no reposts
+	if w.seed%probeEvery == 0 {
+		return of // the calm part counts calls
 	}
 	var all []planned
 	for _, p := range of {

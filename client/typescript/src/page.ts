@@ -22,7 +22,8 @@ export async function reread(fanfare: Fanfare, shown: readonly HomeItem[], signa
   return living(items);
 }
 
-// applied returns the items of a page, newest first, after an event of the stream. Posts come in any order.
+// applied returns the items of a page, newest first, after an event of the stream. Posts come in any order. An event of a
+// post also changes the items that refer to the post: its reposts, and its quotes.
 export function applied(items: readonly HomeItem[], event: LiveEvent): HomeItem[] {
   switch (event.event) {
     case 'entry': {
@@ -30,16 +31,27 @@ export function applied(items: readonly HomeItem[], event: LiveEvent): HomeItem[
       return living([...items.filter(({ post }) => post.id > id), { ...known, ...event.item }, ...items.filter(({ post }) => post.id < id)]);
     }
     case 'edited':
-      return living(items.map(item => (item.post.id === event.item.post.id ? { ...item, ...event.item } : item)));
+      return changed(items, event.item.post.id, event.item);
     case 'deleted':
-      return living(items.filter(({ post }) => post.id !== event.post_id));
+      return living(items.filter(({ post, repost }) => post.id !== event.post_id && repost?.post.id !== event.post_id))
+        .map(({ quote, ...item }) => (quote && quote.post.id !== event.post_id ? { ...item, quote } : item));
     case 'likes': {
       const { post_id, count, reactions } = event.likes;
-      return living(items.map(item => (item.post.id === post_id ? { ...item, like_count: count, ...(reactions && { reactions }) } : item)));
+      return changed(items, post_id, { like_count: count, ...(reactions && { reactions }) });
     }
     default:
       return living(items);
   }
+}
+
+// changed returns the items after a change of a post. An item inside another one shows no quoted post.
+function changed(items: readonly HomeItem[], id: string, change: Partial<HomeItem>): HomeItem[] {
+  const { quote: _, ...inner } = change;
+  const apply = (item: HomeItem): HomeItem => ({
+    ...item, ...(item.post.id === id && change), ...(item.repost?.post.id === id && { repost: { ...item.repost, ...inner } }),
+    ...(item.quote?.post.id === id && { quote: { ...item.quote, ...inner } }),
+  });
+  return living(items.map(apply));
 }
 
 // living returns the items whose posts have not ended. No event tells the end of a post.

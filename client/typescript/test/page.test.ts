@@ -23,6 +23,18 @@ test('events change a page', () => {
   assert.deepEqual(ids(items), ['C', 'A']);
 });
 
+test('events of a post change its reposts and quotes', () => {
+  let items: HomeItem[] = [item('A'), { ...item('R'), repost: item('A') }, { ...item('Q', 'so'), quote: item('A') }, { ...item('S'), repost: item('B') }];
+  const take = (event: object) => { items = applied(items, event as LiveEvent); };
+  take({ event: 'edited', item: { ...item('A', 'y'), quote: item('B') } });
+  take({ event: 'likes', likes: { post_id: 'A', count: 2 } });
+  assert.deepEqual(items.map(({ post, repost, quote }) => [post.id, repost?.post.text, quote?.post.text]), [['A', undefined, 'x'], ['R', 'y', undefined], ['Q', undefined, 'y'], ['S', 'x', undefined]]);
+  assert.deepEqual(items.map(item => (item.repost ?? item.quote ?? item).like_count), [0, 2, 2, 0]);
+  assert.deepEqual([items[0]!.like_count, items[1]!.repost!.quote, items[2]!.quote!.quote], [2, undefined, undefined]);
+  take({ event: 'deleted', post_id: 'A' });
+  assert.deepEqual(items.map(({ post, repost, quote }) => [post.id, repost?.post.id, quote?.post.id]), [['Q', undefined, undefined], ['S', 'B', undefined]]);
+});
+
 test('a post with an end leaves the page at its end', () => {
   mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-01-01T00:00:00Z') });
   try {

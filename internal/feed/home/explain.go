@@ -47,6 +47,9 @@ func (h *Homes) Explain(ctx context.Context, letters queue.DeadLetters, user, po
 	if err := h.findDead(ctx, letters, out); err != nil {
 		return nil, err
 	}
+	if err := h.explainOnce(ctx, user, out); err != nil {
+		return nil, err
+	}
 	for i := range out {
 		e := &out[i]
 		e.InHome, e.At, e.Text = e.Reason.Shown(), e.At.UTC(), e.String()
@@ -83,7 +86,7 @@ func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, er
 	if err != nil {
 		return e, err
 	}
-	e.Author = ref.Author
+	e.Author, e.RepostOf = ref.Author, ref.RepostOf
 	if e.TakenDown = ref.TakenDown; e.TakenDown != nil {
 		e.Reason, e.At = ReasonTakenDown, e.TakenDown.At
 		return e, nil

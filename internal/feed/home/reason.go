@@ -55,6 +55,10 @@ const (
 	ReasonQueued Reason = "queued"
 	// ReasonDeadLetter means that the delivery stopped at a dead letter.
 	ReasonDeadLetter Reason = "dead_letter"
+	// ReasonOriginal means that the post is a repost whose original is gone, or is hidden by a mute or a block.
+	ReasonOriginal Reason = "original"
+	// ReasonRepeat means that the home shows the post at a newer reference (I16).
+	ReasonRepeat Reason = "repeat"
 	// ReasonMissing means that no other reason holds. A missing post breaks I1.
 	ReasonMissing Reason = "missing"
 )
@@ -82,6 +86,9 @@ type Explanation struct {
 	// DeadLetter is the id of the dead letter of ReasonDeadLetter, and Topic its topic.
 	DeadLetter string `json:"dead_letter,omitempty"`
 	Topic      string `json:"topic,omitempty"`
+	// RepostOf is the original of a repost, and Newer the newer reference of ReasonRepeat.
+	RepostOf string `json:"repost_of,omitempty"`
+	Newer    string `json:"newer_post_id,omitempty"`
 	// PostText is the text of a living post that is recent enough for homes.
 	PostText string `json:"post_text,omitempty"`
 	// Text is the reason as a sentence.
@@ -142,6 +149,10 @@ func (e Explanation) String() string {
 		return fmt.Sprintf("its delivery is still queued: chunk %s is not done", e.number())
 	case ReasonDeadLetter:
 		return fmt.Sprintf("its delivery stopped at dead letter %s of %s at %s: %s", e.DeadLetter, e.Topic, at, e.died)
+	case ReasonOriginal:
+		return fmt.Sprintf("it is a repost of %s, which is gone, or hidden by a mute or a block", e.RepostOf)
+	case ReasonRepeat:
+		return "it shows at its newer repost " + e.Newer
 	case ReasonMissing:
 		return "nothing accounts for it: please report this as a defect"
 	}

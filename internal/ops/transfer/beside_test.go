@@ -76,6 +76,26 @@ func TestAnExportBesideAChangeIsImported(t *testing.T) {
 			t.Helper()
 			require.NoError(t, s.Bookmark(t.Context(), "cid", newPost(t, s)))
 		}},
+		"a reposted post is deleted before it is written": {table.Key{PK: schema.PostsPK("bob")}, func(t *testing.T, s domain, post string) {
+			t.Helper()
+			_, err := s.Repost(t.Context(), "ann", post)
+			require.NoError(t, err)
+			require.NoError(t, s.DeletePost(t.Context(), "bob", post))
+		}},
+		"a post that was reposted and quoted is deleted before it is written": {table.Key{PK: schema.PostsPK("bob")}, func(t *testing.T, s domain, post string) {
+			t.Helper()
+			require.NoError(t, s.DeletePost(t.Context(), "bob", post))
+		}},
+		"the author of a post that was reposted and quoted is removed": {table.Key{PK: schema.PostsPK("bob")}, func(t *testing.T, s domain, _ string) {
+			t.Helper()
+			require.NoError(t, s.DeleteProfile(t.Context(), "bob"))
+		}},
+		"a repost is made again": {table.Key{PK: schema.PostsPK("cid")}, func(t *testing.T, s domain, post string) {
+			t.Helper()
+			require.NoError(t, s.EndRepost(t.Context(), "ann", post))
+			_, err := s.Repost(t.Context(), "ann", post)
+			require.NoError(t, err)
+		}},
 		"a block follows a follow": {table.Key{PK: schema.FollowingPK("ann")}, func(t *testing.T, s domain, _ string) {
 			t.Helper()
 			require.NoError(t, s.Block(t.Context(), "cid", "ann"))
@@ -101,6 +121,8 @@ func TestAnExportBesideAChangeIsImported(t *testing.T) {
 				rec{"type": "user", "id": "dan", "name": "Dan", "time": ago(10 * day)},
 				rec{"type": "block", "user_id": "dan", "other_id": "ann", "time": ago(8 * day)},
 				rec{"type": "bookmark", "post_id": "b-new", "user_id": "ann", "time": ago(day)},
+				rec{"type": "repost", "id": "r", "post_id": "b-new", "user_id": "ann", "time": ago(day)},
+				rec{"type": "post", "id": "q", "quote_of": "b-new", "author_id": "ann", "text": "quote", "time": ago(day)},
 				rec{"type": "follow", "follower_id": "ann", "author_id": "cid", "time": ago(day)})...)})
 			require.NoError(t, err)
 			s := service(here, today)

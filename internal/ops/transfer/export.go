@@ -31,14 +31,16 @@ type exporter struct {
 	posts  map[hashed]struct{}
 	blocks map[hashed]struct{}
 	// living returns which of the posts that items name are in the export.
-	living func(ctx context.Context, items []table.Item) (map[string]bool, error)
+	living func(ctx context.Context, posts []string) (map[string]bool, error)
+	// reposts has the reposts of each user. Their lines follow the lines of all posts.
+	reposts map[string][]schema.Post
 	// single means that only the records of one user are exported.
 	single bool
 	ph     *phase
 }
 
 // Export writes the records of a table: all users with their mutes and blocks, then the follows, markers and posts of
-// each user, each post with its comments and likes, and all bookmarks at last. The same records always give the same
+// each user, each post with its comments and likes, and all reposts and bookmarks at last. The same records always give the same
 // lines in the same order.
 //
 // An export is not a snapshot: if a record changes during the export, the export has the state before or after the
@@ -67,7 +69,7 @@ func Export(ctx context.Context, cfg Config, out io.Writer) error {
 func newExporter(cfg Config, out io.Writer) *exporter {
 	e := &exporter{
 		cfg: cfg, store: table.HideExpired(cfg.Store, func() time.Time { return cfg.Clock.Expired(cfg.Now()) }), out: bufio.NewWriter(out),
-		users: map[string]bool{}, posts: map[hashed]struct{}{}, blocks: map[hashed]struct{}{},
+		users: map[string]bool{}, posts: map[hashed]struct{}{}, blocks: map[hashed]struct{}{}, reposts: map[string][]schema.Post{},
 	}
 	if !cfg.Alone {
 		e.cut = cfg.Now()
@@ -238,14 +240,18 @@ func (e *exporter) follows(ctx context.Context, user string) error {
 func (e *exporter) postsOf(ctx context.Context, user string) error {
 	return each(ctx, e.store, table.Query{PK: schema.PostsPK(user)}, func(it table.Item) error {
 		p, err := schema.ParsePost(it)
-		if err != nil || p.RepostOf != "" { // no line has a repost
+		if err != nil {
 			return err
 		}
 		made, err := id.Time(p.ID)
 		if err != nil || e.late(made) {
 			return err
 		}
-		if err := e.post(p, made); err != nil || e.single {
+		if p.RepostOf != "" {
+			e.reposts[user] = append(e.reposts[user], p)
+			return nil
+		}
+		if err := e.post(ctx, p, made); err != nil || e.single {
 			return err
 		}
 		e.posts[hashOf(p.ID)] = struct{}{}
@@ -254,6 +260,31 @@ func (e *exporter) postsOf(ctx context.Context, user string) error {
 		}
 		return e.likes(ctx, p)
 	})
+}
+
+// repostsOf writes the reposts of a user whose originals are in the export.
+func (e *exporter) repostsOf(ctx context.Context, user string) error {
+	for some := range slices.Chunk(e.reposts[user], table.MaxBatchGet) {
+		originals := make([]string, len(some))
+		for i, p := range some {
+			originals[i] = p.RepostOf
+		}
+		living, err := e.living(ctx, originals)
+		if err != nil {
+			return err
+		}
+		for _, p := range some {
+			made, err := id.Time(p.ID)
+			if err == nil && living[p.RepostOf] {
+				err = writeRecord(e.out, record{Type: kindRepost, ID: p.ID, PostID: p.RepostOf, UserID: user, Time: made})
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	delete(e.reposts, user)
+	return nil
 }
 
 // mutes writes the mutes that a user made, including mutes of removed users.
@@ -289,8 +320,18 @@ func followRecord(follower, author string, edge schema.Edge) *record {
 	return &record{Type: kindFollow, FollowerID: follower, AuthorID: author, From: from, Time: edge.Since}
 }
 
-func (e *exporter) post(p schema.Post, made time.Time) error {
+// post writes a post. A quote has its original only if the original lives.
+func (e *exporter) post(ctx context.Context, p schema.Post, made time.Time) error {
 	r := record{Type: kindPost, ID: p.ID, AuthorID: p.Author, Content: p.Content, Time: made}
+	if p.QuoteOf != "" {
+		living, err := e.alive(ctx, []string{p.QuoteOf})
+		if err != nil {
+			return err
+		}
+		if living[p.QuoteOf] {
+			r.QuoteOf = p.QuoteOf
+		}
+	}
 	if !p.EditedAt.IsZero() {
 		r.EditedAt = new(e.upTo(p.EditedAt))
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // ExportUser writes the records of one user: the profile, the follows in both directions, the user's
-// own mutes, blocks and read markers, the posts, and the user's own comments, likes and bookmarks of
+// own mutes, blocks and read markers, the posts, and the user's own reposts, comments, likes and bookmarks of
 // living posts. Without the index of likes by user, ExportUser writes all records except the likes,
 // and returns a fault.IndexOff.
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
@@ -47,8 +47,10 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	if err := e.stages(ctx, user, withUser, beforePosts, withPosts, afterPosts); err != nil {
 		return err
 	}
-	if err := e.postsOf(ctx, user); err != nil {
-		return err
+	for _, write := range []func(context.Context, string) error{e.postsOf, e.repostsOf} {
+		if err := write(ctx, user); err != nil {
+			return err
+		}
 	}
 	err = pages(func(page page.Request) (page.List[feed.Comment], error) { return s.CommentsByUser(ctx, user, page) }, func(c feed.Comment) error {
 		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: c.PostID, AuthorID: user, Content: messages.Content{Text: c.Text, Data: messages.Data(c.Data), Mentions: c.Mentions}, Time: c.CreatedAt})

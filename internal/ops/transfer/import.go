@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -107,6 +108,8 @@ type LeftOut struct {
 	Deleted Counts `json:"deleted"`
 	// TakenBack is the number of likes that their users took back in the table.
 	TakenBack int `json:"taken_back"`
+	// Quoted is the number of imported posts without the post that they quote, because that post is gone.
+	Quoted int `json:"quoted"`
 }
 
 // importer is one import.
@@ -119,6 +122,9 @@ type importer struct {
 	feed   *feed.Service
 	worker *fanout.Worker
 	spent  meter
+	left   leftReposts
+	// line reads a line again. It is a field, because the declaration of the kinds may not refer to itself.
+	line func(place) (record, error)
 }
 
 // Import writes the records of files into the table, and checks that the table has all of
@@ -128,6 +134,7 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 	cfg = cfg.withDefaults()
 	began := time.Now()
 	im := &importer{cfg: cfg, files: files}
+	im.line = func(at place) (record, error) { return at.read(im.index.now) }
 	im.store = table.MeasureContext(cfg.Store, im.pay(ctx))
 	var err error
 	if im.index, err = read(ctx, table.HideExpired(cfg.Store, cfg.Now), files, cfg.MaxFollowing, cfg.Now()); err != nil {
@@ -166,6 +173,9 @@ func (im *importer) run(ctx context.Context) (Imported, error) {
 			write = im.likes
 		}
 		err := write(ctx, &k)
+		if k.name == kindRepost && err == nil {
+			err = im.countReposts(ctx)
+		}
 		if k.name == kindPost {
 			out.DeliverySeconds = time.Since(began).Seconds()
 		}
@@ -188,7 +198,7 @@ func (im *importer) eachRecord(ctx context.Context, k kind, visit func(at place,
 	return eachLine(ctx, im.files, func(at place, line []byte) error {
 		r, faults := parse(line, im.index.now)
 		if len(faults) > 0 {
-			return fmt.Errorf("%s has changed since it was checked", at)
+			return at.changed()
 		}
 		if r.Type != k {
 			return nil
@@ -253,20 +263,62 @@ func (im *importer) follow(ctx context.Context, r *record) error {
 	return im.worker.HandleBackfills(ctx, &messages.Followed{FollowerID: r.FollowerID, AuthorID: r.AuthorID})
 }
 
+// post makes a post, after the posts of the files that it quotes, and these quote: a quote keeps the author and the like
+// shards of its original. The lines of these posts deliver them.
 func (im *importer) post(ctx context.Context, r *record) error {
-	made, err := r.madeID()
+	chain, known := []*record{r}, map[string]bool{r.ID: true}
+	for of := r.QuoteOf; of != "" && !known[of]; of = chain[len(chain)-1].QuoteOf {
+		original, there := im.index.posts[hashOf(of)]
+		if !there {
+			break
+		}
+		it, err := im.store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(id.Unpack(original.made[:])), Consistent: true})
+		if err != nil || it.Item != nil {
+			if err != nil {
+				return err
+			}
+			break
+		}
+		q, err := im.line(original.at)
+		if err != nil {
+			return err
+		}
+		known[of], chain = true, append(chain, &q)
+	}
+	for _, q := range slices.Backward(chain[1:]) {
+		if _, err := im.makePost(ctx, q); err != nil {
+			return err
+		}
+	}
+	ref, err := im.makePost(ctx, r)
 	if err != nil {
 		return err
 	}
+	return im.deliver(ctx, ref)
+}
+
+// makePost makes the post of a record.
+func (im *importer) makePost(ctx context.Context, r *record) (ref schema.PostRef, err error) {
+	made, err := r.madeID()
+	if err != nil {
+		return ref, err
+	}
 	post := schema.Post{ID: made, Author: r.AuthorID, Content: r.Content}
+	if r.QuoteOf != "" {
+		post.QuoteOf = im.index.postID(r.QuoteOf)
+	}
 	if r.EditedAt != nil {
 		post.EditedAt = *r.EditedAt
 	}
-	ref, err := im.feed.ImportPost(ctx, post)
-	if err != nil || ref.Gone(im.cfg.Now()) {
-		return err
+	return im.feed.ImportPost(ctx, post)
+}
+
+// deliver delivers a living post that homes still show.
+func (im *importer) deliver(ctx context.Context, ref schema.PostRef) error {
+	if ref.Gone(im.cfg.Now()) {
+		return nil
 	}
-	if shown, err := im.shown(ctx, made, 0); err != nil || !shown {
+	if shown, err := im.shown(ctx, ref.ID, 0); err != nil || !shown {
 		return err
 	}
 	return im.worker.Deliver(ctx, ref)

@@ -330,7 +330,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`5: images[0].url: is not an http or https URL`,
 		`6: time: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`,
 		`6: colour: is not a field of a post`,
-		`7: type: is "poke": it must be user, follow, mute, block, post, comment, like, bookmark or marker`,
+		`7: type: is "poke": it must be user, follow, mute, block, post, repost, comment, like, bookmark or marker`,
 		`8: is not a JSON object: write one record a line, as docs/IMPORT.md shows`,
 		`9: begins with a byte order mark: save the file without it`,
 		`10: is compressed: unpack the file first`,

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -19,10 +20,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// place names a line of a file.
+// place names a line of a file. begin is the offset of the line.
 type place struct {
-	file string
-	line int
+	file  string
+	line  int
+	begin int64
 }
 
 func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
@@ -63,7 +65,15 @@ func linesOf(ctx context.Context, name string, visit func(at place, line []byte)
 	defer func() { err = errors.Join(err, f.Close()) }()
 	in := bufio.NewScanner(f)
 	in.Buffer(nil, maxLine)
-	at := place{name, 0}
+	at, next := place{file: name}, int64(0)
+	in.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		n, line, err := bufio.ScanLines(data, atEOF)
+		if line != nil {
+			at.begin = next
+		}
+		next += int64(n)
+		return n, line, err
+	})
 	for in.Scan() {
 		at.line++
 		if line := bytes.TrimSpace(in.Bytes()); len(line) > 0 {
@@ -80,6 +90,32 @@ func linesOf(ctx context.Context, name string, visit func(at place, line []byte)
 	}
 	return in.Err()
 }
+
+// read reads a line again.
+func (p place) read(now time.Time) (r record, err error) {
+	f, err := os.Open(p.file)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Seek(p.begin, io.SeekStart); err != nil {
+		return r, err
+	}
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, maxLine)
+	in.Scan()
+	if err := in.Err(); err != nil {
+		return r, err
+	}
+	r, faults := parse(bytes.TrimSpace(in.Bytes()), now)
+	if len(faults) > 0 {
+		err = p.changed()
+	}
+	return r, err
+}
+
+// changed is the error of a line that was without a fault at first.
+func (p place) changed() error { return fmt.Errorf("%s has changed since it was checked", p) }
 
 // InvalidError means that the files have faults, and that nothing was written.
 type InvalidError struct {
@@ -115,14 +151,22 @@ func hashOf(s string) hashed {
 	return hashed(sum[:16])
 }
 
+// filed is a post of the files: its new id in packed form, and its line.
+type filed struct {
+	made hashed
+	at   place
+}
+
 // index has the part of the files that an import keeps in memory: about 100 bytes for each
 // user, post and comment.
 type index struct {
 	now time.Time
 	// users has the number of follows of each user in the files.
 	users map[string]int64
-	// posts has the new ids of posts, in packed form, by the posts' ids in the files.
-	posts map[hashed]hashed
+	// posts has the posts of the files by their ids in the files.
+	posts map[hashed]filed
+	// reposts has the ids of the reposts in the files.
+	reposts map[hashed]struct{}
 	// comments has the ids of the comments in the files.
 	comments map[hashed]struct{}
 	// blocks has the pairs of users with a block between them.
@@ -135,7 +179,7 @@ type index struct {
 // read checks all lines of the files. It also checks that each record that a line names is in the
 // files or in the table. It writes nothing. If there are faults, the error is an *InvalidError.
 func read(ctx context.Context, store table.Store, files []string, maxFollowing int64, now time.Time) (*index, error) {
-	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, blocks: map[hashed]struct{}{}, owned: map[kind]map[string]int{}, counts: map[kind]int{}}
+	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]filed{}, reposts: map[hashed]struct{}{}, comments: map[hashed]struct{}{}, blocks: map[hashed]struct{}{}, owned: map[kind]map[string]int{}, counts: map[kind]int{}}
 	invalid := &InvalidError{}
 	err := CheckFiles(files)
 	if err != nil {
@@ -145,7 +189,7 @@ func read(ctx context.Context, store table.Store, files []string, maxFollowing i
 		r, faults := parse(line, now)
 		if len(faults) == 0 {
 			ix.counts[r.Type]++
-			faults = ix.define(&r)
+			faults = ix.define(at, &r)
 		}
 		for _, f := range faults {
 			invalid.add(at, f)
@@ -165,7 +209,7 @@ func read(ctx context.Context, store table.Store, files []string, maxFollowing i
 }
 
 // define adds a record's ids and counts to the index, and returns the faults of the record.
-func (ix *index) define(r *record) []defect {
+func (ix *index) define(at place, r *record) []defect {
 	spec := r.Type.spec()
 	if spec.most > 0 {
 		if ix.owned[r.Type] == nil {
@@ -178,43 +222,62 @@ func (ix *index) define(r *record) []defect {
 	if spec.define == nil {
 		return nil
 	}
-	return spec.define(ix, r)
+	return spec.define(ix, at, r)
 }
 
 // again is the fault of a record with the id of an earlier record.
-func (r *record) again() []defect {
-	return []defect{{"id", fmt.Sprintf("%q is the id of an earlier %s", r.ID, r.Type)}}
+func (r *record) again(earlier kind) []defect {
+	return []defect{{"id", fmt.Sprintf("%q is the id of an earlier %s", r.ID, earlier)}}
 }
 
-func (ix *index) user(r *record) []defect {
+func (ix *index) user(_ place, r *record) []defect {
 	if _, there := ix.users[r.ID]; there {
-		return r.again()
+		return r.again(r.Type)
 	}
 	ix.users[r.ID] = 0
 	return nil
 }
 
-func (ix *index) post(r *record) []defect {
+func (ix *index) post(at place, r *record) []defect {
+	made, bad := ix.ofPost(r)
+	if bad == nil {
+		ix.posts[hashOf(r.ID)] = filed{hashed(id.Pack(made)), at}
+	}
+	return bad
+}
+
+func (ix *index) repost(_ place, r *record) []defect {
+	_, bad := ix.ofPost(r)
+	if bad == nil {
+		ix.reposts[hashOf(r.ID)] = struct{}{}
+	}
+	return bad
+}
+
+// ofPost returns the new id of a post or a repost, unless an earlier line has its id.
+func (ix *index) ofPost(r *record) (made string, bad []defect) {
 	if _, there := ix.posts[hashOf(r.ID)]; there {
-		return r.again()
+		return "", r.again(kindPost)
+	}
+	if _, there := ix.reposts[hashOf(r.ID)]; there {
+		return "", r.again(kindRepost)
 	}
 	made, err := r.madeID()
 	if err != nil {
-		return []defect{{"time", err.Error()}}
+		return "", []defect{{"time", err.Error()}}
 	}
-	ix.posts[hashOf(r.ID)] = hashed(id.Pack(made))
-	return nil
+	return made, nil
 }
 
-func (ix *index) comment(r *record) []defect {
+func (ix *index) comment(_ place, r *record) []defect {
 	if _, there := ix.comments[hashOf(r.ID)]; there {
-		return r.again()
+		return r.again(r.Type)
 	}
 	ix.comments[hashOf(r.ID)] = struct{}{}
 	return nil
 }
 
-func (ix *index) block(r *record) []defect {
+func (ix *index) block(_ place, r *record) []defect {
 	ix.blocks[pairOf(r.UserID, r.OtherID)] = struct{}{}
 	return nil
 }
@@ -224,8 +287,8 @@ func pairOf(a, b string) hashed { return hashOf(min(a, b) + " " + max(a, b)) }
 
 // postID returns the new id of a post in the files. For any other post it returns the given id.
 func (ix *index) postID(named string) string {
-	if made, ok := ix.posts[hashOf(named)]; ok {
-		return id.Unpack(made[:])
+	if post, ok := ix.posts[hashOf(named)]; ok {
+		return id.Unpack(post.made[:])
 	}
 	return named
 }
@@ -252,15 +315,15 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 					ask(outside, schema.ProfileKey(v.String()), at, name)
 				}
 			case "post":
-				if _, there := ix.posts[hashOf(v.String())]; there {
-					continue
-				}
-				if !id.Valid(v.String()) {
-					invalid.add(at, defect{name, fmt.Sprintf("%q is not the id of a post of the files", v.String())})
-					continue
-				}
-				ask(outside, schema.PostByIDKey(v.String()), at, name)
+				ix.names(v.String(), asked{at, name}, outside, invalid)
 			}
+		}
+		if r.QuoteOf != "" {
+			ix.names(r.QuoteOf, asked{at, "quote_of"}, outside, invalid)
+		}
+		made, err := r.madeID()
+		if of := ix.postID(r.PostID); r.Type == kindRepost && err == nil && id.Valid(of) && made <= of {
+			invalid.add(at, defect{"time", "is not after the time of the reposted post"})
 		}
 		if _, between := ix.blocks[pairOf(r.FollowerID, r.AuthorID)]; between && r.Type == kindFollow {
 			invalid.add(at, defect{"author_id", fmt.Sprintf("there is a block between %s and %s in the files", r.FollowerID, r.AuthorID)})
@@ -284,6 +347,24 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 	return ix.findBlocks(ctx, store, files, followers, invalid)
 }
 
+// names checks that a post that a line names is in the files, or asks for the post.
+func (ix *index) names(post string, by asked, outside map[table.Key]asked, invalid *InvalidError) {
+	if _, there := ix.posts[hashOf(post)]; there {
+		return
+	}
+	_, repost := ix.reposts[hashOf(post)]
+	switch {
+	case repost:
+		invalid.add(by.at, defect{by.field, isRepost(post)})
+	case !id.Valid(post):
+		invalid.add(by.at, defect{by.field, fmt.Sprintf("%q is not the id of a post of the files", post)})
+	default:
+		ask(outside, schema.PostByIDKey(post), by.at, by.field)
+	}
+}
+
+func isRepost(post string) string { return fmt.Sprintf("%q is a repost: name its original", post) }
+
 // findBlocks finds follows in the files between users with a block in the table.
 func (ix *index) findBlocks(ctx context.Context, store table.Store, files []string, followers map[string]struct{}, invalid *InvalidError) error {
 	notes := make([]table.Key, 0, len(followers))
@@ -291,14 +372,14 @@ func (ix *index) findBlocks(ctx context.Context, store table.Store, files []stri
 		notes = append(notes, schema.HasBlocksKey(f))
 	}
 	noted := map[string]struct{}{} // the partitions of users who may have blocks
-	found := func(key table.Key) { noted[key.PK] = struct{}{} }
+	found := func(it table.Item) { noted[it.Key.PK] = struct{}{} }
 	if err := present(ctx, store, notes, found); err != nil || len(noted) == 0 {
 		return err
 	}
 	at := map[table.Key]place{}
 	look := func() error {
-		err := present(ctx, store, slices.Collect(maps.Keys(at)), func(key table.Key) {
-			invalid.add(at[key], defect{"author_id", "there is a block between the two users in the table"})
+		err := present(ctx, store, slices.Collect(maps.Keys(at)), func(it table.Item) {
+			invalid.add(at[it.Key], defect{"author_id", "there is a block between the two users in the table"})
 		})
 		clear(at)
 		return err
@@ -316,15 +397,15 @@ func (ix *index) findBlocks(ctx context.Context, store table.Store, files []stri
 	return errors.Join(err, look())
 }
 
-// present calls found with each key whose item is in the table.
-func present(ctx context.Context, store table.Store, keys []table.Key, found func(table.Key)) error {
+// present calls found with each item that is in the table. The item has at most the original of a repost.
+func present(ctx context.Context, store table.Store, keys []table.Key, found func(table.Item)) error {
 	for part := range slices.Chunk(keys, table.MaxBatchGet) {
-		res, err := store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: true, Project: []string{}})
+		res, err := store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: true, Project: []string{schema.AttrRepostOf}})
 		if err != nil {
 			return fmt.Errorf("look for records that the files name: %w", err)
 		}
 		for _, it := range res.Items {
-			found(it.Key)
+			found(it)
 		}
 	}
 	return nil
@@ -336,9 +417,16 @@ func ask(outside map[table.Key]asked, key table.Key, at place, field string) {
 	}
 }
 
-// findOutside checks that the records outside of the files are in the table.
+// findOutside checks that the records outside of the files are in the table. A quoted post may be missing, because it may
+// be gone since the quote.
 func findOutside(ctx context.Context, store table.Store, outside map[table.Key]asked, invalid *InvalidError) error {
-	found := func(key table.Key) { delete(outside, key) }
+	found := func(it table.Item) {
+		if by := outside[it.Key]; it.Str(schema.AttrRepostOf) != "" {
+			post, _ := schema.PostOfSK(it.Key.PK)
+			invalid.add(by.at, defect{by.field, isRepost(post)})
+		}
+		delete(outside, it.Key)
+	}
 	if err := present(ctx, store, sortedKeys(outside), found); err != nil {
 		return err
 	}
@@ -346,6 +434,9 @@ func findOutside(ctx context.Context, store table.Store, outside map[table.Key]a
 		return strings.Compare(outside[a].at.file, outside[b].at.file)*2 + cmp.Compare(outside[a].at.line, outside[b].at.line)
 	})
 	for _, key := range missing {
+		if outside[key].field == "quote_of" {
+			continue
+		}
 		what := "user " + strings.TrimPrefix(key.PK, "u#")
 		if post, ok := schema.PostOfSK(key.PK); ok {
 			what = "post " + post

@@ -8,11 +8,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// written returns which of the kept posts were written before.
-func (e *exporter) written(_ context.Context, kept []table.Item) (map[string]bool, error) {
+// written returns which of the posts were written before.
+func (e *exporter) written(_ context.Context, posts []string) (map[string]bool, error) {
 	written := map[string]bool{}
-	for _, it := range kept {
-		post, _ := schema.PostOfSK(it.Key.SK) // the query returns only keys of posts
+	for _, post := range posts {
 		_, written[post] = e.posts[hashOf(post)]
 	}
 	return written, nil
@@ -28,7 +27,11 @@ func (e *exporter) kept(ctx context.Context, k kind, user, pk string, most int, 
 		if err != nil {
 			return err
 		}
-		living, err := e.living(ctx, page.Items)
+		posts := make([]string, len(page.Items))
+		for i, it := range page.Items {
+			posts[i], _ = schema.PostOfSK(it.Key.SK) // the query returns only keys of posts
+		}
+		living, err := e.living(ctx, posts)
 		if err != nil {
 			return err
 		}
@@ -50,14 +53,13 @@ func (e *exporter) kept(ctx context.Context, k kind, user, pk string, most int, 
 	return e.within(most, all)
 }
 
-// alive returns which of the kept posts live.
-func (e *exporter) alive(ctx context.Context, kept []table.Item) (map[string]bool, error) {
-	if len(kept) == 0 {
+// alive returns which of the posts live, and belong to users of the export.
+func (e *exporter) alive(ctx context.Context, posts []string) (map[string]bool, error) {
+	if len(posts) == 0 {
 		return nil, nil
 	}
-	keys, living := make([]table.Key, len(kept)), map[string]bool{}
-	for i, it := range kept {
-		post, _ := schema.PostOfSK(it.Key.SK) // the query returns only keys of posts
+	keys, living := make([]table.Key, len(posts)), map[string]bool{}
+	for i, post := range posts {
 		keys[i] = schema.PostByIDKey(post)
 	}
 	res, err := e.store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
@@ -69,7 +71,7 @@ func (e *exporter) alive(ctx context.Context, kept []table.Item) (map[string]boo
 		if err != nil {
 			return nil, err
 		}
-		living[ref.ID] = !ref.Gone(e.cfg.Now())
+		living[ref.ID] = !ref.Gone(e.cfg.Now()) && (e.single || e.users[ref.Author])
 	}
 	return living, nil
 }

@@ -23,6 +23,7 @@ const (
 	kindMute     kind = "mute"
 	kindBlock    kind = "block"
 	kindPost     kind = "post"
+	kindRepost   kind = "repost"
 	kindComment  kind = "comment"
 	kindLike     kind = "like"
 	kindBookmark kind = "bookmark"
@@ -36,7 +37,7 @@ type kindSpec struct {
 	required, optional []string
 	// check refuses values that the grammar of the fields allows, and define adds the record to the index. Both may be nil.
 	check  func(*checks, *record)
-	define func(*index, *record) []defect
+	define func(*index, place, *record) []defect
 	// most, if not 0, is the maximum number of records of one user, and over is the fault of the next record.
 	most int
 	over string
@@ -108,12 +109,20 @@ var kinds = []kindSpec{ //nolint:gochecknoglobals // a constant in all but name
 		export: (*exporter).blocksOf, stage: withUser, own: true,
 	},
 	{
-		name: kindPost, required: []string{"id", "author_id", "time"}, optional: append(ofContent(), "edited_at"),
+		name: kindPost, required: []string{"id", "author_id", "time"}, optional: append(ofContent(), "edited_at", "quote_of"),
 		check: (*checks).post, define: (*index).post, key: func(r *record) string { return r.AuthorID }, write: (*importer).post,
 		items: func(r *record, post schema.PostRef) []table.Key {
 			return []table.Key{schema.PostKey(r.AuthorID, post.ID), schema.PostByIDKey(post.ID)}
 		},
 		export: (*exporter).postsOf, stage: withPosts,
+	},
+	{
+		name: kindRepost, required: []string{"id", "post_id", "user_id", "time"}, define: (*index).repost, key: (*record).user, write: (*importer).repost,
+		items: func(r *record, post schema.PostRef) []table.Key {
+			made, _ := r.madeID() // the write has made the id without an error
+			return []table.Key{schema.RepostKey(r.UserID, post.ID), schema.PostByIDKey(made), schema.PostKey(r.UserID, made)}
+		},
+		export: (*exporter).repostsOf, stage: afterPosts,
 	},
 	{
 		name: kindComment, required: []string{"id", "post_id", "author_id", "text", "time"}, optional: []string{"data", "mentions"},

@@ -1,13 +1,13 @@
 // Package transfer imports and exports a network as JSON lines: users, follows, mutes, blocks,
-// posts, comments, likes, bookmarks and read markers, each with its time. Package transfer decides
+// posts, reposts, comments, likes, bookmarks and read markers, each with its time. Package transfer decides
 // the format of the lines, the ids of new records, the order of an import's writes, and the check
 // at the end of an import. docs/IMPORT.md is the page for users.
 //
 // # How an import stays exact
 //
 // The product makes each write of an import in any case, by the same code and under the same
-// conditions. Package feed makes users, follows, mutes, blocks, posts, comments, bookmarks and
-// markers. Package fanout delivers the posts that homes still show, and copies them to followers.
+// conditions. Package feed makes users, follows, mutes, blocks, posts, reposts, comments, bookmarks
+// and markers. Package fanout delivers the posts that homes still show, and copies them to followers.
 // Package likeagg counts likes. So an import may run beside the daemons, twice at the same time, or
 // again after kill -9. The ids of posts and comments, and the versions of likes, follow only from
 // the lines, so a repeated line finds its record in the table (I1, I3, I4).
@@ -43,6 +43,7 @@ type record struct {
 	Type       kind   `json:"type"`
 	ID         string `json:"id,omitempty" names:"itself"`
 	PostID     string `json:"post_id,omitempty" names:"post"`
+	QuoteOf    string `json:"quote_of,omitempty" names:"post"`
 	AuthorID   string `json:"author_id,omitempty" names:"user"`
 	FollowerID string `json:"follower_id,omitempty" names:"user"`
 	UserID     string `json:"user_id,omitempty" names:"user"`

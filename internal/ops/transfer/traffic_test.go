@@ -63,11 +63,14 @@ func (w *traffic) call() {
 		post = w.posts[w.rng.IntN(len(w.posts))]
 	}
 	var err error
-	switch w.rng.IntN(16) {
+	switch w.rng.IntN(19) {
 	case 0, 1, 2:
 		in := feed.PostInput{Content: feed.Content{Text: text}}
 		if w.rng.IntN(3) == 0 {
 			in.ExpiresAt = w.now.Add(time.Duration(1+w.rng.IntN(3)) * time.Second)
+		}
+		if w.rng.IntN(3) == 0 {
+			in.QuoteOf = post.ID
 		}
 		var p feed.Post
 		if p, err = s.CreatePost(ctx, user, in); err == nil {
@@ -97,7 +100,11 @@ func (w *traffic) call() {
 		})
 	case 14:
 		_, err = s.PutProfile(ctx, user, feed.ProfileInput{Name: text})
-	case 15:
+	case 15, 16:
+		_, err = s.Repost(ctx, user, post.ID)
+	case 17:
+		err = s.EndRepost(ctx, user, post.ID)
+	case 18:
 		if user != "eve" && w.rng.IntN(3) == 0 {
 			err = s.DeleteProfile(ctx, user)
 			w.gone[user] = true
@@ -189,6 +196,9 @@ func TestAnExportBesideTrafficIsImported(t *testing.T) {
 				if post, is := strings.CutPrefix(line, `{"type":"post","id":"`); is && named {
 					removed = append(removed, post[:26])
 				}
+			}
+			for line := range strings.Lines(before) {
+				named := slices.ContainsFunc(removed, func(id string) bool { return strings.Contains(line, `"`+id+`"`) })
 				if !named && strings.Contains(after, line) {
 					assert.Equal(t, 1, strings.Count(out.String(), line), line)
 				}

@@ -157,24 +157,65 @@ func (v *verifier) look(ctx context.Context, records []located) error {
 		return err
 	}
 	for i, r := range records {
-		for _, key := range of[i] {
-			it, there := found[key]
-			if !there || r.Type == kindLike && !v.holds(r.record, it) {
-				v.miss("%s: the %s is not in the table", r.at, r.Type)
-				break
-			}
-			if like, err := schema.ParseLike(it); r.Type == kindLike && err == nil && like.Kind == "" {
-				v.takenBack()
-			}
+		if there, err := v.there(r.record, of[i], found); err != nil {
+			return err
+		} else if !there {
+			v.miss("%s: the %s is not in the table", r.at, r.Type)
 		}
 	}
 	return nil
 }
 
-func (v *verifier) takenBack() {
+// there reports whether the table has a record, which has these keys, or knows why it has the record no more. A record
+// without keys was left out.
+func (v *verifier) there(r *record, keys []table.Key, found map[table.Key]table.Item) (bool, error) {
+	if len(keys) == 0 {
+		return true, nil
+	}
+	if r.Type == kindRepost {
+		return v.repost(found[keys[0]], found[keys[1]], found[keys[2]])
+	}
+	for _, key := range keys {
+		it, there := found[key]
+		if !there || r.Type == kindLike && !v.holds(r, it) {
+			return false, nil
+		}
+		if like, err := schema.ParseLike(it); r.Type == kindLike && err == nil && like.Kind == "" {
+			v.count(&v.left.TakenBack)
+		}
+	}
+	if r.QuoteOf != "" {
+		p, err := schema.ParsePost(found[keys[0]])
+		if err != nil {
+			return false, err
+		}
+		if p.QuoteOf == "" {
+			v.count(&v.left.Quoted)
+		}
+	}
+	return true, nil
+}
+
+// repost reports whether the table has a repost, or its tombstone, or another repost of the post by the user.
+func (v *verifier) repost(binding, byID, post table.Item) (bool, error) {
+	if byID.Key == (table.Key{}) {
+		return binding.Key != (table.Key{}) && binding.Str(schema.AttrKeyPost) != "", nil
+	}
+	ref, err := schema.ParsePostRef(byID)
+	if err != nil {
+		return false, err
+	}
+	if ref.Gone(v.im.cfg.Now()) {
+		v.leaveOut(kindRepost, ref)
+		return true, nil
+	}
+	return post.Key != (table.Key{}) && binding.Str(schema.AttrKeyPost) == ref.ID, nil
+}
+
+func (v *verifier) count(n *int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.left.TakenBack++
+	*n++
 }
 
 // postOf returns the post of a record, "" for a record without a post.
@@ -225,7 +266,7 @@ func (v *verifier) deliveries(ctx context.Context) (entries int, err error) {
 	ph := newPhase(v.im.cfg.Progress, "verify timelines", 0)
 	defer ph.finish()
 	err = v.side(ctx, func(ctx context.Context, do func(func(context.Context) error)) error {
-		return v.im.eachRecord(ctx, kindPost, func(_ place, r *record) error {
+		visit := func(_ place, r *record) error {
 			made, err := r.madeID()
 			if err != nil {
 				return err
@@ -233,7 +274,7 @@ func (v *verifier) deliveries(ctx context.Context) (entries int, err error) {
 			if shown, err := v.im.shown(ctx, made, nearlyExpired); err != nil || !shown {
 				return err
 			}
-			author := r.AuthorID
+			author := cmp.Or(r.AuthorID, r.UserID)
 			do(func(ctx context.Context) error {
 				n, err := v.delivered(ctx, author, made)
 				mu.Lock()
@@ -243,7 +284,8 @@ func (v *verifier) deliveries(ctx context.Context) (entries int, err error) {
 				return err
 			})
 			return nil
-		})
+		}
+		return errors.Join(v.im.eachRecord(ctx, kindPost, visit), v.im.eachRecord(ctx, kindRepost, visit))
 	})
 	return entries, err
 }
@@ -254,8 +296,9 @@ func (v *verifier) delivered(ctx context.Context, author, post string) (entries 
 	if err != nil {
 		return 0, err
 	}
-	if ref, err := schema.ParsePostRef(head[schema.PostByIDKey(post)]); err == nil && ref.Gone(v.im.cfg.Now().Add(nearlyExpired)) {
-		return 0, nil
+	byID, there := head[schema.PostByIDKey(post)]
+	if ref, err := schema.ParsePostRef(byID); !there || err == nil && ref.Gone(v.im.cfg.Now().Add(nearlyExpired)) {
+		return 0, nil // step records has reported a missing post, and the user of a missing repost has another one
 	}
 	if it, there := head[schema.DeliveryPlanKey(post)]; !there {
 		v.miss("post %s: it was not delivered", post)

@@ -88,9 +88,9 @@ func (v *verifier) likeCounts(ctx context.Context) error {
 	ph := newPhase(v.im.cfg.Progress, "verify counts of likes", len(v.im.index.posts))
 	defer ph.finish()
 	return v.side(ctx, func(_ context.Context, do func(func(context.Context) error)) error {
-		byID := func(a, b hashed) int { return bytes.Compare(a[:], b[:]) }
-		for _, packed := range slices.SortedFunc(maps.Values(v.im.index.posts), byID) {
-			post := id.Unpack(packed[:])
+		byID := func(a, b filed) int { return bytes.Compare(a.made[:], b.made[:]) }
+		for _, filed := range slices.SortedFunc(maps.Values(v.im.index.posts), byID) {
+			post := id.Unpack(filed.made[:])
 			do(func(ctx context.Context) error {
 				defer ph.add(1)
 				it, err := v.store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(post), Consistent: true})
