@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -164,6 +165,10 @@ func (m posted) tell(ctx context.Context, w *Worker) error {
 
 // count lets the aggregator count a repost, or its end.
 func (w *Worker) count(ctx context.Context, e messages.Reposted, version, requestID string) error {
-	e.Header = messages.Header{EventID: version, Time: w.cfg.Now().UTC(), RequestID: requestID}
+	at, err := id.Time(version)
+	if err != nil {
+		return err
+	}
+	e.Header = messages.Header{EventID: version, Time: at, RequestID: requestID}
 	return w.publish(ctx, queue.TopicLikes, &e)
 }

@@ -65,7 +65,8 @@ func (w *World) checkExplanations(ctx context.Context, service *domain, living m
 			post = reposts[r.r.IntN(len(reposts))]
 		}
 		all, err := service.Explain(ctx, w.procs[0].Broker(), user, post)
-		if isNotFound(err) && (l.deleted[post] || l.doubtful[post]) { // a deleted post whose other items have expired
+		unwritten := l.original(post) != post && w.refOf(post) == nil              // an end kept the repost away
+		if isNotFound(err) && (l.deleted[post] || l.doubtful[post] || unwritten) { // a deleted post whose other items have expired
 			continue
 		}
 		if err != nil || len(all) != 1 {

@@ -161,7 +161,11 @@ func (w *World) effectOf(c *call, ops []table.TransactOp) *effect {
 			if err != nil {
 				return nil
 			}
-			return &effect{"post " + post, 11 + 6, 11 + 6 + int64(len(w.load.users)) + 3 + 2*8, h.own[post], at}
+			most := 11 + 7 + int64(len(w.load.users)) + 3 + 2*8
+			if op.Put.Item.Has(schema.AttrRepostOf) {
+				most += 6 + 5 // its original, and the count of the original
+			}
+			return &effect{"post " + post, 11 + 6, most, h.own[post], at}
 		case op.Put != nil && strings.HasSuffix(key.PK, "#following") && version != "":
 			return &effect{"follow " + version, 18, 1000, strings.HasPrefix(name, "follow"), time.Time{}}
 		case op.Delete != nil && strings.HasSuffix(key.PK, "#following") && version != "":

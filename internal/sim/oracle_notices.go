@@ -226,7 +226,11 @@ func (w *World) repostNotice(author, post string, living map[string]map[string]b
 // steps loses the event.
 func (w *World) sawEndOfRepost(c *call, repost string) {
 	of := w.load.reposts.of[repost]
-	if of == "" || w.load.created[of] == w.load.created[repost] || !w.shape.Notices || c.proc.role != "api" || c.proc.silent {
+	author := w.load.created[of]
+	if ref := w.refOf(of); ref != nil { // an import may have made the original
+		author = ref.Author
+	}
+	if of == "" || author == w.load.created[repost] || !w.shape.Notices || c.proc.role != "api" || c.proc.silent {
 		return
 	}
 	if !w.notices.asked[repost] {

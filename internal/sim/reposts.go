@@ -212,14 +212,18 @@ func (w *World) references(user string, muted []string, living map[string]map[st
 }
 
 // livingReposts returns the number of living reposts of each post. lost has the posts whose count is unknown, because a
-// message of one of their reposts is a dead letter, or was too old.
+// message of one of their reposts is a dead letter, or was too old, or the purge of a repost is not over.
 func (w *World) livingReposts() (n map[string]int64, lost map[string]bool) {
 	n, lost = map[string]int64{}, map[string]bool{}
 	dead := w.deadPosts()
 	for repost, of := range w.load.reposts.of {
 		lost[of] = lost[of] || dead[repost] || w.aged
-		if ref := w.refOf(repost); ref != nil && !ref.Deleted {
+		switch ref := w.refOf(repost); {
+		case ref == nil:
+		case !ref.Deleted:
 			n[of]++
+		case !ref.Purged: // its process died after the transaction, and an auditor asks for the purge
+			lost[of] = true
 		}
 	}
 	for _, d := range w.queue(queue.TopicLikes).dead {
