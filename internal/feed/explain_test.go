@@ -92,7 +92,9 @@ func (s *story) Publish(topic string, msgs ...*message.Message) error {
 		if err != nil {
 			return err
 		}
-		s.waiting = append(s.waiting, waiting{topic, e})
+		if topic != queue.TopicLikes { // a count explains nothing
+			s.waiting = append(s.waiting, waiting{topic, e})
+		}
 	}
 	return nil
 }
