@@ -75,9 +75,11 @@ func outlives(t *testing.T, one, two *upright, takesOver func()) {
 	player.kill(t)
 	takesOver()
 	two.answers(t)
-	// The new primary first writes the frames that it had as the standby.
-	await(t, "a segment of the new primary", func() bool {
-		return readings(t.Context(), two.admin)[`fanfare_archive_puts_total{result="stored"}`] > 0
+	taken := time.Now() // the frames of the standby are older
+	// The new primary first writes the frames that it had as the standby, in one segment or in many.
+	await(t, "the frames of the standby", func() bool {
+		now := readings(t.Context(), two.admin)
+		return now[`fanfare_archive_puts_total{result="stored"}`] > 0 && inSeconds(now["fanfare_archive_lag_seconds"]) < time.Since(taken)
 	})
 	known := filepath.Join(t.TempDir(), "known")
 	require.NoError(t, os.WriteFile(known, wholeLines(t, file), 0o600))

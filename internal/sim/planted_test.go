@@ -202,7 +202,7 @@ func bugs() []bug {
 		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next = schema.Chunk{Post: pl.p.id, First: user, TTL`,
 			`next = schema.Chunk{Post: pl.p.id, First: user + "0", TTL`}}},
 		{"followers read before the post is in the table", "I1 I5 audit", []edit{
-			{posts, "\tstored, err := w.cfg.Posts.EnsurePost(ctx, e)\n\tif err != nil {\n\t\treturn err\n\t}\n\tif stored.Deleted {",
+			{posts, "\tstored, err := w.cfg.Posts.EnsurePost(ctx, e)\n\tif err != nil {\n\t\treturn false, err\n\t}\n\tif stored.Deleted {",
 				"\tstored := schema.Post{ID: e.PostID, Author: e.AuthorID, LikeShards: max(1, e.LikeShards)}\n\tctx = context.WithValue(ctx, \"ensure\", func() (schema.Post, error) { return w.cfg.Posts.EnsurePost(ctx, e) })\n\tif stored.Deleted {"},
 			{posts, "\tstate, begun, err := w.begin(ctx, plan)",
 				"\tif ensure, ok := ctx.Value(\"ensure\").(func() (schema.Post, error)); ok {\n\t\tif ref, err := ensure(); err != nil || ref.Deleted {\n\t\t\treturn err\n\t\t}\n\t}\n\tstate, begun, err := w.begin(ctx, plan)"},
@@ -307,7 +307,7 @@ func bugs() []bug {
 		{"like that was taken back listed among the likers", "I3", []edit{{likes, `likerOf(like), like.Kind != "" && (kind`, `likerOf(like), (kind`}}},
 		{"stored action of a like read with eventual consistency", "I3", []edit{{likes, `schema.LikeKey(post, user, shards), true)`, `schema.LikeKey(post, user, shards), false)`}}},
 		{"like that came back left out of the index", "I3", []edit{{like, `w.stamp, w.cfg.IndexLikes`, `w.stamp, w.cfg.IndexLikes && a.old == nil`}}},
-		{"home that shows one like too many", "I3", []edit{{items, `item.LikeCount = count.Shown()`, `item.LikeCount = count.Shown() + 1`}}},
+		{"home that shows one like too many", "I3", []edit{{items, `item.LikeCount, item.RepostCount = count.Shown(), `, `item.LikeCount, item.RepostCount = count.Shown()+1, `}}},
 		{"home that looks for the viewer's like in the first shard", "I3", []edit{{items, `schema.LikeKey(r.Post, viewer, r.LikeShards)]`, `schema.LikeKey(r.Post, viewer, 1)]`}}},
 		{"range of time with its end", "I5", []edit{{deletion, `high = id.Floor(ceilMilli(in.Until))`, `high = id.Floor(ceilMilli(in.Until).Add(time.Millisecond))`}}},
 		{"edit that writes a deleted post anew", "I2 I4", []edit{{edits, `If:        append(table.All{table.Exists{}}, remains...),`, ``}}},
