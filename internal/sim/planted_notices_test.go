@@ -75,9 +75,9 @@ func noticeBugs() []bug {
 	return commentOf(c), nil`},
 		}},
 		{"end of a follow takes nothing back", "I13", []edit{{end, `	if !now.silent {`, `	if now.silent {`}}},
-		{"end of a follow is not looked up", "I13", []edit{{write, `	if !early || a.comment != "" {`, `	if !early || a.comment == "" {
+		{"end of a follow is not looked up", "I13", []edit{{write, `	case !early || a.comment != "":`, `	case !early || a.comment == "":
 		return true, false
-	} else if a.comment != "" {`}}},
+	case a.comment != "":`}}},
 		{"end of a follow that the table shows is dropped", "I13", []edit{{write, `	return ended && version >= a.act.Version,`, `	return ended && version > a.act.Version,`}}},
 		{"repost told to nobody", "I13", []edit{{tells, `		notices = append(notices, repost)
 `, ``}}},

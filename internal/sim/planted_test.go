@@ -364,8 +364,7 @@ func bugs() []bug {
 		{"change of a name that reaches the last minutes only", "I5", []edit{{bylines, `-2 * schema.BylineShown`, `-schema.BylineShown / 144`}}},
 		{"change of a name that ends after its first pages", "I5", []edit{{bylines, `if last == "" {`, `if last == "" || e != nil {`}}},
 		{"worker that changes the event that it handles", "I5", []edit{{
-			worker, `return mentions{e, delivery{e.PostID, e.RequestID}}, w.postCreated(ctx, e)`,
-			`e.RequestID += "!"; return mentions{e, delivery{e.PostID, e.RequestID}}, w.postCreated(ctx, e)`,
+			worker, `living, err := w.postCreated(ctx, e)`, `e.RequestID += "!"; living, err := w.postCreated(ctx, e)`,
 		}}},
 		// The next bugs are about audits and repairs.
 		{"audit that owes the posts below a follow's first", "audit", []edit{{entries, `p.plan.Post < listed.Str(schema.AttrFrom)`, `"~" < listed.Str(schema.AttrFrom)`}, {entries, `m.Hides(p.plan.Post) || `, ``}}},
@@ -445,7 +444,7 @@ func bugs() []bug {
 		{"first image stored alone", "I5", []edit{{"internal/schema/codec.go", `messages.ImagesText(*field)`, `messages.ImagesText((*field)[:min(1, len(*field))])`}}},
 		{"post of a worker without its images", "I5", []edit{{publish, `post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, Reference: e.Reference, LikeShards: e.LikeShards}`, `in.Images = nil
 	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Content: in.Content, Reference: e.Reference, LikeShards: e.LikeShards}`}}},
-		{"bookmark of another user in a home", "I5", []edit{{bookmark, `table.Query{PK: schema.BookmarksPK(user)}, refs, keep)`, `table.Query{PK: schema.BookmarksPK(refs[0].Author)}, refs, keep)`}}},
+		{"bookmark of another user in a home", "I5", []edit{{bookmark, `keptThings{schema.BookmarksPK(user)`, `keptThings{schema.BookmarksPK(refs[0].Author)`}}},
 		{"bookmark of the newest post of a page not read", "I5", []edit{{"internal/feed/own.go", `q.Descending, q.PageSize = true`, `q.High = schema.PostSK(slices.MinFunc(refs, older).Post)
 	q.Descending, q.PageSize = true`}}},
 		{"bookmarks of a filled up home not read", "I5", []edit{{"internal/feed/items.go", `kept, err = s.keptFor(ctx, &page.Budget{}, viewer, shown)`, `_ = kept`}}},
@@ -471,12 +470,10 @@ func bugs() []bug {
 // askForPurge`}}},
 		{"purge asked for by a deletion that was refused", "I11", []edit{{deletion, `if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {`, `if cancelled, _ := errors.AsType[*table.CancelledError](err); cancelled == nil || err != nil {`}}},
 		{"purge not asked for after a deletion", "I11", []edit{{deletion, `if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {`, `if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled && err != nil {`}}},
-		{"purge asked for twice", "I11", []edit{{deletion, `		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: mentions})
-	}
-	return err`, `		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: mentions})
+		{"purge asked for twice", "I11", []edit{{deletion, `		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: last.Mentions})
+`, `		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: last.Mentions})
 		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
-	}
-	return err`}}},
+`}}},
 		{"take-down without its reason", "I5", []edit{{"internal/schema/posts.go", `if down := r.TakenDown; down != nil {`, `if down := r.TakenDown; down != nil && !r.Deleted {`}}},
 		{"take-down answered with another reason", "I5", []edit{{takeDown, `	return TakeDown(*post.TakenDown), nil`, `	return TakeDown{Reason: "the rules", By: post.TakenDown.By, At: post.TakenDown.At}, nil`}}},
 		{"take-down not told of by a message that finds its purge done", "I6", []edit{{events, `if w.cfg.Events == nil || down == nil {`, `if w.cfg.Events == nil || down == nil || d.post.Purged {`}}},
@@ -508,8 +505,8 @@ func bugs() []bug {
 		return p, nil, refused
 	} else`},
 		}},
-		{"units counted beside the transaction", "I11", []edit{{publish, `	u.countTo(count)
-`, `	_ = s.countAlone(ctx, u)
+		{"units counted beside the transaction", "I11", []edit{{publish, `	as.use.countTo(count)
+`, `	_ = s.countAlone(ctx, as.use)
 `}}},
 		{"units of a lost post counted by nobody", "I11", []edit{{publish, `		u = s.useOfPost(post, s.costOfPost(post, followers, false), items)
 `, `		_ = followers
