@@ -239,11 +239,15 @@ func reposted(p schema.Post, ended bool) *messages.Reposted {
 	return &messages.Reposted{PostID: p.RepostOf, AuthorID: p.OfAuthor, RepostID: p.ID, UserID: p.Author, Deleted: ended}
 }
 
-// lastOf returns a post before its deletion, empty if the post was deleted in the meantime.
+// lastOf returns a post before its deletion. It fails if the post was deleted in the meantime, or if its transaction is not wholly
+// visible yet: a deletion that does not know the post would take nothing back.
 func (s *Service) lastOf(ctx context.Context, author, post string) (schema.Post, error) {
 	it, err := s.access.Get(ctx, schema.PostKey(author, post), true)
-	if err != nil || it == nil {
+	if err != nil {
 		return schema.Post{}, err
+	}
+	if it == nil {
+		return schema.Post{}, &fault.Error{Kind: fault.Unavailable, RetryAfter: fault.RetryAfter, Detail: "another call writes or deletes your post: try again"}
 	}
 	p, err := schema.ParsePost(*it)
 	return p, fault.Wrap("table", err)

@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
 )
 
 func lines(items []feed.HomeItem) []string {
@@ -141,6 +143,34 @@ func TestLivingRepostsAreCounted(t *testing.T) {
 	require.NoError(t, e.DeleteProfile(t.Context(), "bob"))
 	e.forget("bob", e.published.take()[0].Head().EventID, 100)
 	shows("cid", 0, false)
+}
+
+// halfSeen hides an item: its transaction is not wholly visible yet.
+type halfSeen struct {
+	table.Store
+	hidden table.Key
+}
+
+func (s *halfSeen) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	if in.Key == s.hidden {
+		return table.GetResult{}, nil
+	}
+	return s.Store.Get(ctx, in)
+}
+
+// A deletion that does not see the post, or its mentions, would take neither notifications nor the count back.
+func TestADeletionWaitsUntilThePostIsVisible(t *testing.T) {
+	store := &halfSeen{Store: tabletest.NewMemory()}
+	w := newWorld(t, func(c *config) { c.Store = store })
+	w.users("ann", "bob")
+	p := w.post("ann", "p")
+	r := w.repost("bob", p.ID)
+	w.deliver()
+	store.hidden = schema.PostKey("bob", r.ID)
+	wantKind(t, w.EndRepost(t.Context(), "bob", p.ID), fault.Unavailable)
+	wantKind(t, w.DeletePost(t.Context(), "bob", r.ID), fault.Unavailable)
+	store.hidden = table.Key{}
+	require.NoError(t, w.EndRepost(t.Context(), "bob", p.ID))
 }
 
 func TestARepostThatEndsBeforeItIsWrittenStaysAway(t *testing.T) {
