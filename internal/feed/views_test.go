@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
+	"fanfare/internal/schema"
 )
 
 // A post has the same form in every view: the item of a home, with the number of comments.
@@ -309,5 +310,33 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 		require.NoError(t, read.do(), name)
 		calls := tp.take()
 		assert.LessOrEqual(t, len(calls), read.calls, "%s: %v", name, calls)
+	}
+}
+
+// A like of a post with several like shards is found by its shard, on each page that shows the post.
+func TestEachViewFindsALikeInItsShard(t *testing.T) {
+	w := newWorld(t, func(c *config) { c.LikesByUser = false })
+	w.users("ann", "bob")
+	const shards = 50
+	for _, post := range w.ids(2) {
+		p := schema.Post{ID: post, Author: "bob", Content: schema.Content{Text: "x"}, LikeShards: shards}
+		w.put(p.Item(), p.Ref(timelineTTL).Item(),
+			schema.Like{Post: post, User: "ann", LikeShards: shards, Kind: schema.KindLike, Version: post, Flush: schema.Flush{Inc: post, Seq: 1}}.Item())
+		w.entry("ann", "bob", post, shards)
+	}
+	w.follow("ann", "bob")
+	posts, err := w.PostViewsByUser(t.Context(), "ann", "bob", feed.PostRange{}, page.Request{})
+	require.NoError(t, err)
+	found, err := w.PostViews(t.Context(), "ann", []string{posts.Items[0].Post.ID, posts.Items[1].Post.ID})
+	require.NoError(t, err)
+	one, err := w.PostView(t.Context(), "ann", posts.Items[0].Post.ID)
+	require.NoError(t, err)
+	require.NoError(t, w.Bookmark(t.Context(), "ann", posts.Items[0].Post.ID))
+	kept, err := w.BookmarkViews(t.Context(), "ann", page.Request{})
+	require.NoError(t, err)
+	for name, views := range map[string][]view.Post{"by user": posts.Items, "by id": found.Items, "one": {one}, "bookmarks": kept.Items} {
+		for _, v := range views {
+			assert.Truef(t, v.Liked, "%s: %s", name, v.Post.ID)
+		}
 	}
 }
