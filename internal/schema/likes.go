@@ -129,6 +129,11 @@ type LikeCount struct {
 // Likes returns the count of the kind like.
 func (c LikeCount) Likes() int64 { return c.Kinds[KindLike] }
 
+// CountedKey returns the key of the like with which the repost p counts.
+func (p Post) CountedKey() table.Key {
+	return LikeKey(p.RepostOf, messages.Reposter(p.ID), max(1, p.OfShards))
+}
+
 // Reposts returns the count of reposts for readers, which is never below 0.
 func (c LikeCount) Reposts() int64 { return max(0, c.Kinds[messages.KindRepost]) }
 

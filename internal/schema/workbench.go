@@ -30,8 +30,7 @@ func facets() []facet {
 		inc        = "INC" // an aggregator's incarnation; INC is part of attributes' names
 	)
 	at := time.UnixMilli(1752796000000).UTC() // the time at which alice posted
-	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
-	flush := Flush{Inc: inc, Seq: 1}
+	later, expiry, flush := at.Add(time.Minute), at.Add(30*24*time.Hour), Flush{Inc: inc, Seq: 1}
 	album := Post{ID: action, Author: alice, Content: Content{Text: "Two photos of the harbour.", Kind: "album", Data: `{"photos":[{"url":"https://img.example/1.jpg"},{"url":"https://img.example/2.jpg"}]}`, Mentions: []string{bob, "carol"}, ExpiresAt: at.Add(24 * time.Hour)}, LikeShards: 1}
 	repost := Post{ID: action[:25] + "D", Author: bob, Reference: Reference{RepostOf: post, OfAuthor: alice, OfShards: 1}, LikeShards: 1}
 	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()

@@ -7,7 +7,6 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
-	"fanfare/messages"
 )
 
 // postItem checks that a listed post has its post by id, and checks the number of comments.
@@ -134,7 +133,7 @@ func (r *run) uncounted(ctx context.Context, ref schema.PostRef, it table.Item) 
 	if made, bad := id.Time(ref.ID); err != nil || bad != nil || p.RepostOf == "" || !r.walk.Tidy || r.cfg.Now().Before(made.Add(purgeLate)) {
 		return nil //nolint:nilerr // an item that cannot be read is skipped
 	}
-	key := schema.LikeKey(p.RepostOf, messages.Reposter(ref.ID), max(1, p.OfShards))
+	key := p.CountedKey()
 	found, err := r.get(ctx, false, key)
 	if _, counts := found[key]; !counts && err == nil {
 		r.cfg.Feed.AskToCount(ctx, p)

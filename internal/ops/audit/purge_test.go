@@ -52,7 +52,7 @@ func TestAWalkAsksForTheCountOfAnUncountedRepost(t *testing.T) {
 		recorder := &purges{Service: w.Service}
 		w.cfg.Feed = recorder
 		for _, wait := range []time.Duration{0, 2 * time.Hour} {
-			time.Sleep(wait)
+			<-time.After(wait)
 			recorder.asked = nil
 			_, err := audit.New(w.cfg).Run(t.Context(), audit.Walk{Tidy: true})
 			w.must(err)
