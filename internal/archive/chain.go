@@ -87,14 +87,9 @@ type Entry struct {
 	Bytes int
 }
 
-// Entry reads a whole segment and compares it with its SHA-256, because its header decides where a restore begins and ends.
+// Entry reads the header of a segment. It does not read the frames, so it does not compare the SHA-256, and the header may be
+// damaged: Whole shows whether it is.
 func (a *Archive) Entry(ctx context.Context, term, n uint64) (Entry, error) {
-	s, err := a.Segment(ctx, term, n)
-	return Entry{s.Header, len(s.Frames)}, err
-}
-
-// head reads the header of a segment alone.
-func (a *Archive) head(ctx context.Context, term, n uint64) (Entry, error) {
 	body, err := a.store.Get(ctx, segmentName(term, n))
 	if err != nil {
 		return Entry{}, err
@@ -107,6 +102,13 @@ func (a *Archive) head(ctx context.Context, term, n uint64) (Entry, error) {
 	}
 	header, size, err := decodeHeader(head[:read], term, n)
 	return Entry{header, size}, err
+}
+
+// Whole reads a segment, and compares it with its SHA-256. The header of such a segment may decide where a restore begins and
+// ends.
+func (a *Archive) Whole(ctx context.Context, term, n uint64) (Entry, error) {
+	s, err := a.Segment(ctx, term, n)
+	return Entry{s.Header, len(s.Frames)}, err
 }
 
 // Span returns the numbers of the first and the last segment of a link, without a seal. The
@@ -171,10 +173,9 @@ func (a *Archive) search(ctx context.Context, term, low, high uint64, fulfils fu
 // not bound a reader of many segments.
 const readAhead = 16
 
-// Entries yields the headers of the segments of a term from first to last. It does not read the frames, so a header may be
-// damaged: Entry shows whether it is.
+// Entries yields the headers of the segments of a term from first to last.
 func (a *Archive) Entries(ctx context.Context, term, first, last uint64) iter.Seq2[Entry, error] {
-	return inOrder(ctx, first, last, func(ctx context.Context, n uint64) (Entry, error) { return a.head(ctx, term, n) })
+	return inOrder(ctx, first, last, func(ctx context.Context, n uint64) (Entry, error) { return a.Entry(ctx, term, n) })
 }
 
 // Segments yields the segments of a term from first to last, whole and compared with their SHA-256.

@@ -154,7 +154,7 @@ type end struct {
 func (f finder) end() (end, error) {
 	var behind archive.Entry // the first segment behind the place
 	for i, link := range slices.Backward(f.chain) {
-		first, last, err := f.archive.Span(f.ctx, link)
+		first, last, err := f.span(link)
 		if err != nil {
 			return end{}, err
 		}
@@ -164,7 +164,7 @@ func (f finder) end() (end, error) {
 			}
 			continue
 		}
-		newest, err := f.archive.Entry(f.ctx, link.Number, last)
+		newest, err := f.archive.Whole(f.ctx, link.Number, last)
 		if err != nil {
 			return end{}, err
 		}
@@ -174,7 +174,7 @@ func (f finder) end() (end, error) {
 		if behind.N == 0 && f.at.After(newest.Last) {
 			return end{}, &LateError{newest.Last}
 		}
-		oldest, err := f.archive.Entry(f.ctx, link.Number, first)
+		oldest, err := f.archive.Whole(f.ctx, link.Number, first)
 		if err != nil {
 			return end{}, err
 		}
@@ -196,14 +196,14 @@ func (f finder) within(i int, first, last uint64, behind archive.Entry) (end, er
 		return end{}, err
 	}
 	if n <= last {
-		if behind, err = f.archive.Entry(f.ctx, link.Number, n); err != nil {
+		if behind, err = f.archive.Whole(f.ctx, link.Number, n); err != nil {
 			return end{}, err
 		}
 		if !behind.First.After(f.at) {
 			return f.inside(i, n)
 		}
 	}
-	before, err := f.archive.Entry(f.ctx, link.Number, n-1)
+	before, err := f.archive.Whole(f.ctx, link.Number, n-1)
 	if err != nil {
 		return end{}, err
 	}
@@ -238,20 +238,16 @@ func (f finder) settle(to end) (end, error) {
 			if to.link == 0 || f.chain[to.link-1].Node != link.Node {
 				return to, nil
 			}
-			_, last, err := f.archive.Span(f.ctx, f.chain[to.link-1])
+			_, last, err := f.span(f.chain[to.link-1])
 			if err != nil {
 				return end{}, err
 			}
 			to = end{link: to.link - 1, last: last, at: stream.Position(link.From)}
 			continue
 		}
-		e, err := f.archive.Entry(f.ctx, link.Number, to.last)
-		if err != nil || e.Bytes == 0 {
-			return to, err
-		}
 		s, err := f.archive.Segment(f.ctx, link.Number, to.last)
-		if err != nil {
-			return end{}, err
+		if err != nil || len(s.Frames) == 0 {
+			return to, err
 		}
 		var last stream.Frame
 		for frame, err := range frames(s, math.MaxInt64) {
@@ -289,7 +285,7 @@ func (f finder) earliest(since archive.BaseID) (at time.Time, missing error) {
 		if !f.chain.Has(base) {
 			continue
 		}
-		ends, err := f.archive.Ends(f.ctx, base)
+		ends, err := f.ends(base)
 		if !errors.Is(err, objects.ErrNotThere) {
 			return ends.Last, err
 		}
@@ -324,7 +320,7 @@ func (f finder) base(to end) (archive.Base, error) {
 		if !f.chain.Has(base) || i == to.link && !to.at.Covers(stream.Position(base.To)) {
 			continue
 		}
-		ends, err := f.archive.Ends(f.ctx, base)
+		ends, err := f.ends(base)
 		if err != nil {
 			return base, err
 		}
@@ -349,7 +345,7 @@ func (f finder) plan(base archive.Base, to end) (Plan, error) {
 		}
 		if i < to.link {
 			var err error
-			if _, part.last, err = f.archive.Span(f.ctx, part.link); err != nil {
+			if _, part.last, err = f.span(part.link); err != nil {
 				return p, err
 			}
 		}
@@ -378,7 +374,7 @@ func (f finder) check(p *Plan, part part, whole bool) error {
 	for e, err := range f.archive.Entries(f.ctx, part.link.Number, part.first, part.last) {
 		begins := e.Start == at || inBase && stream.Position(p.Base.From).Covers(e.Start) // the base has all before its beginning
 		if err == nil && !begins {
-			err = f.sound(e, part)
+			err = f.sound(e.Term, max(part.first, e.N-1), e.N)
 		}
 		switch {
 		case err != nil:
@@ -396,16 +392,6 @@ func (f finder) check(p *Plan, part part, whole bool) error {
 	}
 	if whole && !at.Covers(part.link.Upto) {
 		return fmt.Errorf("the archive is damaged: term %x lacks segments after %x, up to the place at which the next term continues", part.link.Number, part.last)
-	}
-	return nil
-}
-
-// sound returns the damage of a segment and of the segment before it in a part.
-func (f finder) sound(e archive.Entry, part part) error {
-	for n := max(part.first, e.N-1); n <= e.N; n++ {
-		if _, err := f.archive.Entry(f.ctx, e.Term, n); err != nil {
-			return err
-		}
 	}
 	return nil
 }

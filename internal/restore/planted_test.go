@@ -34,7 +34,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestTheListOfTimesBeginsWhereRestoresBegin", "the list begins at",
 		},
 		"a header alone decides": {
-			planttest.Edit{File: "internal/archive/chain.go", Old: "	s, err := a.Segment(ctx, term, n)\n	return Entry{s.Header, len(s.Frames)}, err\n", New: "	return a.head(ctx, term, n)\n"},
+			planttest.Edit{File: "internal/archive/chain.go", Old: "	s, err := a.Segment(ctx, term, n)\n	return Entry{s.Header, len(s.Frames)}, err\n", New: "	return a.Entry(ctx, term, n)\n"},
 			"TestADamagedHeaderIsNamedOrNotNeeded", "does not contain",
 		},
 		"a hole in a damaged header is taken for one": {
