@@ -109,6 +109,7 @@ func planted() []bug {
 		{"an export names users who left", exports, "delete(e.users, user)\n\t\treturn nil\n\t}\n\tp, err", "return nil\n\t}\n\tp, err"},
 		{"an export has posts that are later than its beginning", exports, "err != nil || e.late(made) {\n\t\t\treturn err\n\t\t}\n\t\tif p.RepostOf", "err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif p.RepostOf"},
 		{"an import makes a second repost of a post", "internal/feed/import.go", "case bound.User != \"\":\n\t\t\treturn false, nil\n\t\t}", "}"},
+		{"an import counts no repost", "internal/ops/transfer/import.go", "err = im.countReposts(ctx)", "err = nil"},
 		{"an import loses the data of a comment", "internal/feed/import.go", "Data: in.Data, Mentions: c.Mentions}", "Mentions: c.Mentions}"},
 		{"an export loses the data of a comment", exports, "Data: messages.Data(c.Data), ", ""},
 		{"a key is bound to a post without its data", "internal/feed/idempotency.go", "text, err := json.Marshal(struct {", "c.Data = \"\"; text, err := json.Marshal(struct {"},
