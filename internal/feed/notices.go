@@ -55,7 +55,7 @@ func (s *Service) takeBack(ctx context.Context, e messages.Event) {
 	}
 	access.Cause(ctx, s.costOfNotices(1, 0))
 	if err := s.sendNotices(ctx, e); err != nil {
-		s.access.Log.Warn("the notification of an action that ends stays", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx), zap.Any("event", e), zap.Error(err))
+		s.access.Log.Warn("the notification of an action that ends stays", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx), zap.String("kind", string(messages.KindOf(e))), zap.Error(err))
 	}
 }
 

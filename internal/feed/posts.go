@@ -227,8 +227,12 @@ func (s *Service) endCount(ctx context.Context, repost schema.Post) {
 	}
 }
 
-// AskToCount publishes Reposted for a repost that does not count.
+// AskToCount publishes Reposted for a repost that does not count, unless the repost is too old for its event: the aggregator
+// would refuse the event for good, at each walk of an auditor.
 func (s *Service) AskToCount(ctx context.Context, repost schema.Post) {
+	if s.access.Clock.CheckAge("id", repost.ID, s.access.Now()) != nil {
+		return
+	}
 	if err := s.access.PublishAs(ctx, queue.TopicLikes, reposted(repost, false), repost.ID); err != nil {
 		s.access.Log.Warn("a repost does not count until an auditor finds it", zap.String("post", repost.ID), zap.Error(err))
 	}

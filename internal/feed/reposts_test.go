@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
 )
 
 func lines(items []feed.HomeItem) []string {
@@ -420,4 +421,18 @@ func TestHomesWithRepostsAreExact(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A repost that is too old for its event does not become a dead letter at each walk of an auditor.
+func TestAnOldRepostIsNotAskedToCount(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob")
+	p := w.post("ann", "p")
+	r := schema.Post{ID: w.repost("bob", p.ID).ID, Author: "bob", Reference: schema.Reference{RepostOf: p.ID, OfAuthor: "ann", OfShards: 1}}
+	w.published.take()
+	w.AskToCount(t.Context(), r)
+	require.Len(t, w.published.take(), 1)
+	w.clock.add(messages.MaxAge + time.Hour)
+	w.AskToCount(t.Context(), r)
+	require.Empty(t, w.published.take())
 }

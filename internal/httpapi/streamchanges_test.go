@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// The events of changes are those of the contract: a name, no id, and their data.
+// An event of a change has a name and data, and no id.
 func TestAStreamTellsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wakes := new(live.Wakes)

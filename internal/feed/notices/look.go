@@ -63,18 +63,16 @@ func (r *reader) hideUnwanted(ctx context.Context, all []Notice) error {
 	return nil
 }
 
-// lookAtTargets reads the posts of the notifications. Likes, comments and reposts are of posts of the reader,
-// so the keys of these posts are known.
+// lookAtTargets reads the posts of the notifications. The keys of the reader's own posts are known.
 func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 	var mentions []string
 	var refs []access.Ref
 	for _, of := range all {
-		switch of.Kind {
-		case schema.NoticeMention:
+		switch {
+		case of.Kind == schema.NoticeMention:
 			mentions = append(mentions, of.Target)
-		case schema.NoticeLike, schema.NoticeComment, schema.NoticeRepost:
+		case of.Kind.OnOwnPost():
 			refs = append(refs, access.Ref{Post: of.Target, Author: r.user})
-		case schema.NoticeFollow:
 		}
 	}
 	if len(mentions) > 0 {

@@ -32,8 +32,8 @@ type exporter struct {
 	blocks map[hashed]struct{}
 	// living returns which of the posts that items name are in the export.
 	living func(ctx context.Context, posts []string) (map[string]bool, error)
-	// reposts has the reposts of each user. Their lines follow the lines of all posts.
-	reposts map[string][]schema.Post
+	// reposts has the ids of each user's reposts and of their originals, in packed form. Their lines follow the lines of all posts.
+	reposts map[string][]reposted
 	// single means that only the records of one user are exported.
 	single bool
 	ph     *phase
@@ -69,7 +69,7 @@ func Export(ctx context.Context, cfg Config, out io.Writer) error {
 func newExporter(cfg Config, out io.Writer) *exporter {
 	e := &exporter{
 		cfg: cfg, store: table.HideExpired(cfg.Store, func() time.Time { return cfg.Clock.Expired(cfg.Now()) }), out: bufio.NewWriter(out),
-		users: map[string]bool{}, posts: map[hashed]struct{}{}, blocks: map[hashed]struct{}{}, reposts: map[string][]schema.Post{},
+		users: map[string]bool{}, posts: map[hashed]struct{}{}, blocks: map[hashed]struct{}{}, reposts: map[string][]reposted{},
 	}
 	if !cfg.Alone {
 		e.cut = cfg.Now()
@@ -248,7 +248,7 @@ func (e *exporter) postsOf(ctx context.Context, user string) error {
 			return err
 		}
 		if p.RepostOf != "" {
-			e.reposts[user] = append(e.reposts[user], p)
+			e.reposts[user] = append(e.reposts[user], reposted{hashed(id.Pack(p.ID)), hashed(id.Pack(p.RepostOf))})
 			return nil
 		}
 		if err := e.post(ctx, p, made); err != nil || e.single {
@@ -262,21 +262,25 @@ func (e *exporter) postsOf(ctx context.Context, user string) error {
 	})
 }
 
+// reposted is a repost, and its original.
+type reposted struct{ id, of hashed }
+
 // repostsOf writes the reposts of a user whose originals are in the export.
 func (e *exporter) repostsOf(ctx context.Context, user string) error {
 	for some := range slices.Chunk(e.reposts[user], table.MaxBatchGet) {
 		originals := make([]string, len(some))
-		for i, p := range some {
-			originals[i] = p.RepostOf
+		for i, r := range some {
+			originals[i] = id.Unpack(r.of[:])
 		}
 		living, err := e.living(ctx, originals)
 		if err != nil {
 			return err
 		}
-		for _, p := range some {
-			made, err := id.Time(p.ID)
-			if err == nil && living[p.RepostOf] {
-				err = writeRecord(e.out, record{Type: kindRepost, ID: p.ID, PostID: p.RepostOf, UserID: user, Time: made})
+		for i, r := range some {
+			repost := id.Unpack(r.id[:])
+			made, err := id.Time(repost)
+			if err == nil && living[originals[i]] {
+				err = writeRecord(e.out, record{Type: kindRepost, ID: repost, PostID: originals[i], UserID: user, Time: made})
 			}
 			if err != nil {
 				return err

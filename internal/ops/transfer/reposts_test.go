@@ -112,7 +112,7 @@ func TestAnImportOfReferencesThatDiesGoesOn(t *testing.T) {
 			store := tabletest.NewMemory()
 			ctx, kill := context.WithCancel(t.Context())
 			process := &dying{Store: store, left: 1 + n/2, after: n%2 == 1, kill: kill}
-			_, _ = transfer.Import(ctx, config(process), []string{name})
+			_, _ = transfer.Import(ctx, config(process), []string{name}) // the process dies, or the import after it shows the result
 			kill()
 			died = process.left <= 0
 			done, err := transfer.Import(t.Context(), config(store), []string{name})
