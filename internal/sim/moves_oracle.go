@@ -305,6 +305,7 @@ func (m *moves) export(c *command) {
 	for _, v := range m.w.shadows.veils { // the export may read the former item
 		maps.DeleteFunc(m.exported.before, func(key recordKey, _ string) bool { return strings.Contains(v.key.PK+"#", "u#"+key.who+"#") })
 	}
+	m.w.Fired[FaultLeap]++ // nothing answers meanwhile
 	time.Sleep(clocksMost) // no record of before is ahead of the export's clock
 	cfg, out := m.w.transfers(c.p.Store(), c.p.Now), &m.exported.out
 	m.run(c, func(ctx context.Context) error { return transfer.Export(ctx, cfg, out) })
