@@ -76,7 +76,7 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	}
 	made := userOf(profile, counts)
 	profile.Data = "" // homes do not show the data
-	s.access.Recent.Keep(profile.Item())
+	s.access.Recent.Keep(profile.Item(), now)
 	return made, nil
 }
 

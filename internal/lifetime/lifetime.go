@@ -180,6 +180,7 @@ func (v *View) store(ctx context.Context, mayChange func(schema.Lifetimes) bool)
 				return nil
 			}
 		}
+		began := v.cfg.Now() // another process may decide between the put and its answer
 		_, err = v.cfg.Store.Put(ctx, table.PutInput{Item: next.Item(), If: same})
 		if _, other := errors.AsType[*table.ConditionError](err); other {
 			continue // another process has decided, or an earlier try of this write had an effect
@@ -191,7 +192,7 @@ func (v *View) store(ctx context.Context, mayChange func(schema.Lifetimes) bool)
 			last := next[len(next)-1]
 			v.cfg.Log.Info("the TTL of homes changes", zap.Duration("ttl", last.TTL), zap.Time("from", last.From))
 		}
-		v.seen.Store(&seen{lifetimes: next, read: v.cfg.Now()})
+		v.seen.Store(&seen{lifetimes: next, read: began})
 		return nil
 	}
 }

@@ -191,6 +191,32 @@ func TestAProcessThatSleptReadsTheLifetimesFirst(t *testing.T) {
 	})
 }
 
+// A process slept while it waited for the answer to its decision, and another process has decided meanwhile.
+func TestAProcessThatSleptDuringItsDecisionReadsTheLifetimesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		decided(t, s, 30*day)
+		slow := &sleeper{Store: s.Store, asleep: func() {
+			decided(t, s, 30*day)
+			pass(10 * day)
+		}}
+		now, _ := current(t, decided(t, slow, day))
+		assert.Equal(t, 30*day, now)
+	})
+}
+
+// sleeper is a table whose answer to a write comes after asleep.
+type sleeper struct {
+	table.Store
+	asleep func()
+}
+
+func (s *sleeper) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	res, err := s.Store.Put(ctx, in)
+	s.asleep()
+	return res, err
+}
+
 func TestAClockInDoubtDecidesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()

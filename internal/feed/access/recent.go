@@ -220,12 +220,12 @@ func (r *Recent) Drop(key table.Key) {
 	r.kept.Remove(key)
 }
 
-// Keep replaces a kept item by the version that this process has just written. A read in progress is not
-// kept.
-func (r *Recent) Keep(it table.Item) {
+// Keep replaces a kept item by the version that this process has just written. began is a time before the write, because another
+// process may write before the answer. A read in progress is not kept.
+func (r *Recent) Keep(it table.Item, began time.Time) {
 	done := make(chan struct{})
 	close(done)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kept.Add(it.Key, &recentItem{at: r.now(), done: done, item: &it})
+	r.kept.Add(it.Key, &recentItem{at: began, done: done, item: &it})
 }

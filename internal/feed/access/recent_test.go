@@ -116,7 +116,7 @@ func TestAReadThatFailsTakesNoWrittenItemAway(t *testing.T) {
 		works := s.read
 		s.read = func(context.Context, []table.Key) (map[table.Key]table.Item, error) {
 			if meanwhile {
-				s.Keep(s.table[key])
+				s.Keep(s.table[key], s.at)
 			}
 			return nil, down
 		}
@@ -129,6 +129,16 @@ func TestAReadThatFailsTakesNoWrittenItemAway(t *testing.T) {
 		}
 		assert.Equal(t, want, s.readsOf(t, key))
 	}
+}
+
+// A written item counts from before its write: another process may have written before the answer.
+func TestAWrittenItemIsAsOldAsItsWrite(t *testing.T) {
+	s := newShared(time.Second, time.Minute)
+	key := schema.ProfileKey("ann")
+	began := s.at
+	s.at = s.at.Add(time.Hour)
+	s.Keep(s.table[key], began)
+	assert.Equal(t, 1, s.readsOf(t, key))
 }
 
 func TestARequestThatEndsWaitsForNoSharedRead(t *testing.T) {
