@@ -432,12 +432,12 @@ var stories = []telling{
 		s.workAll()
 		s.lose(p)
 		return p
-	}, "nothing accounts for it: please report this as a defect"},
+	}, "nothing accounts for it: ask again, and please report this as a defect if the answer stays"},
 	{"lost by its author", settings{}, home.ReasonMissing, func(s *story) feed.Post {
 		p := s.post("fan", "mine")
 		s.lose(p)
 		return p
-	}, "nothing accounts for it: please report this as a defect"},
+	}, "nothing accounts for it: ask again, and please report this as a defect if the answer stays"},
 	{"lost with the mark of a pulled author", settings{limit: 1}, home.ReasonMissing, func(s *story) feed.Post {
 		s.crowd()
 		s.post("ann", "after which the mode changes")
@@ -447,7 +447,7 @@ var stories = []telling{
 		_, err := s.store.Delete(s.t.Context(), table.DeleteInput{Key: schema.MarkKey("fan", "ann")})
 		require.NoError(s.t, err)
 		return p
-	}, "nothing accounts for it: please report this as a defect"},
+	}, "nothing accounts for it: ask again, and please report this as a defect if the answer stays"},
 }
 
 // edgeStories are about the oldest posts that follows and homes show, and about the ends of chunks.
@@ -496,7 +496,7 @@ var edgeStories = []telling{
 		s.followed()
 		s.lose(p)
 		return p
-	}, "nothing accounts for it: please report this as a defect"},
+	}, "nothing accounts for it: ask again, and please report this as a defect if the answer stays"},
 	{"pushed before the reader went away and came back", settings{days: 2}, home.ReasonPushed, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")

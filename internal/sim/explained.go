@@ -43,7 +43,7 @@ func (of *read) checkExplained() {
 		if of.deleted[e.Post] && e.Reason.Shown() {
 			of.w.load.fail("I2", "explain: the home of %s has %s (%s), whose delete was answered before", e.User, e.Post, e.Reason)
 		}
-		if e.Reason == home.ReasonMissing {
+		if e.Reason == home.ReasonMissing && !of.torn(schema.FollowingPK(e.User), schema.MarksPK(e.User)) {
 			of.w.load.fail("I1", "explain finds no reason for %s in the home of %s", e.Post, e.User)
 		}
 		if of.unchanged(

@@ -53,8 +53,9 @@ func (w *World) begins(op *operation) {
 	h := w.counting
 	h.names[op.id()] = op.name
 	key := strings.TrimPrefix(op.name, "post ")
-	if w.shape.Units == 0 || w.items[schema.IdempotencyKey(op.user, key)] != nil {
-		return
+	of, reposts := strings.CutPrefix(op.name, "repost ")
+	if w.shape.Units == 0 || w.items[schema.IdempotencyKey(op.user, key)] != nil || reposts && w.items[schema.RepostKey(op.user, of)] != nil {
+		return // an earlier call has promised the post
 	}
 	if slices.ContainsFunc(w.shadows.veils, func(v veil) bool { return v.key == schema.CountsKey(op.user) }) {
 		return // the operation may read the counts before a transaction that is not wholly visible yet

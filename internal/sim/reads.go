@@ -51,6 +51,7 @@ type read struct {
 	// began has the number of writes to each partition, and deleted has the posts whose delete was answered,
 	// both at the beginning of the read.
 	began   map[string]int
+	tears   map[string]int // shadows.torn at the beginning
 	deleted map[string]bool
 	// op is the operation of the read.
 	op *operation
@@ -77,7 +78,7 @@ type readKind struct {
 
 // read makes a read.
 func (l *workload) read(r *rand.Rand, p planned) *operation {
-	of := &read{w: l.w, r: r, user: p.user, other: l.other(r, p.user), began: maps.Clone(l.w.writes), deleted: clone2(l.deleted)}
+	of := &read{w: l.w, r: r, user: p.user, other: l.other(r, p.user), began: maps.Clone(l.w.writes), tears: maps.Clone(l.w.shadows.torn), deleted: clone2(l.deleted)}
 	for _, v := range l.w.shadows.veils { // a transaction of this item is not wholly visible yet
 		of.began[v.key.PK] = -1
 	}
@@ -143,6 +144,13 @@ func (of *read) check(kind readKind, text string) {
 // unchanged reports whether nobody has written to the partitions since the read began.
 func (of *read) unchanged(pks ...string) bool {
 	return !slices.ContainsFunc(pks, func(pk string) bool { return of.w.writes[pk] != of.began[pk] })
+}
+
+// torn reports whether a transaction of one of the partitions was visible in part while the read ran.
+func (of *read) torn(pks ...string) bool {
+	return slices.ContainsFunc(pks, func(pk string) bool {
+		return of.began[pk] == -1 || of.w.shadows.torn[pk] != of.tears[pk]
+	})
 }
 
 // show adds posts that a read shows.

@@ -84,6 +84,8 @@ type shadows struct {
 	table, index lag
 	veils        []veil
 	halves       []half
+	// torn has the number of items, by partition, that ever became visible later than their transaction.
+	torn map[string]int
 }
 
 // half is a read or a batch of writes of which a part is still outstanding.
@@ -269,6 +271,7 @@ func (w *World) tear(c *call, keys []table.Key, former []*table.Item) {
 			continue
 		}
 		c.whole = max(c.whole, until)
+		w.shadows.torn[key.PK]++
 		w.shadows.veils = append(w.shadows.veils, veil{key, former[i], until, time.Now(), of})
 	}
 	if c.whole > 0 {

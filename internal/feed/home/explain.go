@@ -106,7 +106,8 @@ func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, er
 		return e, nil
 	}
 	// A follow may be made between the read of its edge and the read of its mark. Then an entry seems to
-	// be missing. The second round reads both the edge and the mark of that follow.
+	// be missing. The second round reads both the edge and the mark of that follow, unless the table shows the follow's
+	// transaction item by item: then the answer is right a moment later.
 	for range 2 {
 		if e, err = h.explainShown(ctx, e); err != nil || e.Reason != ReasonMissing {
 			return e, err

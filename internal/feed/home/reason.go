@@ -154,7 +154,7 @@ func (e Explanation) String() string {
 	case ReasonRepeat:
 		return "it shows at its newer repost " + e.Newer
 	case ReasonMissing:
-		return "nothing accounts for it: please report this as a defect"
+		return "nothing accounts for it: ask again, and please report this as a defect if the answer stays"
 	}
 	return string(e.Reason)
 }
