@@ -47,7 +47,7 @@ func (c *Client) Followers(id string) List[Edge] {
 	return list[Edge](c, nil, "v1", "users", id, "followers")
 }
 
-// Following lists the users that a user follows, by user id.
+// Following lists the users that a user follows, by user id. Only the user sees silent follows.
 func (c *Client) Following(id string) List[Edge] {
 	return list[Edge](c, nil, "v1", "users", id, "following")
 }
@@ -60,6 +60,12 @@ func (c *Client) Friends(id string) List[Edge] {
 // Follow makes the caller follow a user. The call is idempotent.
 func (c *Client) Follow(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "following", id)}, nil)
+}
+
+// FollowSilently is Follow for a follow that only the caller sees, for example a follow of a list. It has no notification, is
+// in no list of another user, and is not in the number of followers. An existing follow does not change.
+func (c *Client) FollowSilently(ctx context.Context, id string) error {
+	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "following", id), query: url.Values{"silent": {"true"}}}, nil)
 }
 
 // Unfollow ends a follow. The caller's home changes at once. The call is idempotent.

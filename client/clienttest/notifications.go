@@ -51,7 +51,7 @@ func (s *Server) notificationsOf(user string, views bool) (all []client.Notifica
 		add("repost", post, reposts)
 	}
 	var follows []client.Reactor
-	for _, follow := range s.feed.Follows.To(user) {
+	for _, follow := range s.followers(user) {
 		follows = append(follows, client.Reactor{UserID: follow.UserID, At: follow.Since})
 	}
 	add("follow", "", follows)

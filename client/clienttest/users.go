@@ -92,6 +92,23 @@ func (s *Server) act(act func(user, other string, at time.Time) oracle.Refusal) 
 	}
 }
 
-func (s *Server) relationship(_ string, r *http.Request) (int, any) {
-	return http.StatusOK, s.feed.Relationship(r.PathValue("id"), r.PathValue("other"))
+func (s *Server) follow(user string, r *http.Request) (int, any) {
+	switch r.URL.Query().Get("silent") {
+	case "true":
+		return s.act(s.feed.FollowSilently)(user, r)
+	case "", "false":
+		return s.act(s.feed.Follow)(user, r)
+	default:
+		return fail(http.StatusUnprocessableEntity, "silent")
+	}
+}
+
+func (s *Server) followers(user string) []client.Edge { return s.feed.Seen("").To(user) }
+
+func (s *Server) following(viewer string, r *http.Request) (int, any) {
+	return s.edges(s.feed.Seen(viewer).From)(viewer, r)
+}
+
+func (s *Server) relationship(viewer string, r *http.Request) (int, any) {
+	return http.StatusOK, s.feed.Relationship(viewer, r.PathValue("id"), r.PathValue("other"))
 }

@@ -49,7 +49,7 @@ func (s *Server) viewOf(viewer string, item client.HomeItem) client.PostView {
 
 func (s *Server) userView(viewer, user string) client.UserView {
 	u := s.feed.Users[user]
-	return client.UserView{ID: user, Name: u.Name, ImageURL: u.ImageURL, Following: s.feed.Follows.Has(viewer, user), FollowedBy: s.feed.Follows.Has(user, viewer)}
+	return client.UserView{ID: user, Name: u.Name, ImageURL: u.ImageURL, Following: s.feed.Follows.Has(viewer, user), FollowedBy: s.feed.Seen(viewer).Has(user, viewer)}
 }
 
 // viewIf returns the view of a user if wanted, else nil.

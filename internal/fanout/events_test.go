@@ -329,7 +329,7 @@ func TestOneFollowIsToldUnderOneID(t *testing.T) {
 	}
 	assert.Empty(t, out.sent, "of a repair")
 
-	pending, err := s.ImportFollow(t.Context(), reader, "bob", id.Min, w.now.Add(-aDay))
+	pending, err := s.ImportFollow(t.Context(), feed.PastFollow{Follower: reader, Author: "bob", From: id.Min, Since: w.now.Add(-aDay)})
 	w.must(err)
 	require.True(t, pending)
 	w.must(handle(t.Context(), w.worker, asked()))

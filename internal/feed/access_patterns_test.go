@@ -98,9 +98,9 @@ func readPatterns() []accessPattern {
 		{"profile", "`u#U`", func(ctx context.Context, s *sample) error { _, err := s.User(ctx, "viewer"); return err }},
 		{"counts", "`u#U`, the same query", func(ctx context.Context, s *sample) error { _, err := s.User(ctx, "viewer"); return err }},
 		{"followers", "`u#U#follower`", func(ctx context.Context, s *sample) error { return pageOf(s.Followers(ctx, "viewer", first)) }},
-		{"following", "`u#U#following`", func(ctx context.Context, s *sample) error { return pageOf(s.Following(ctx, "viewer", first)) }},
+		{"following", "`u#U#following`", func(ctx context.Context, s *sample) error { return pageOf(s.Following(ctx, "viewer", "viewer", first)) }},
 		{"is-following and are-friends", "`u#U#following` / `u#F`, both ways", func(ctx context.Context, s *sample) error {
-			_, err := s.Relationship(ctx, "viewer", s.authors[0])
+			_, err := s.Relationship(ctx, "viewer", "viewer", s.authors[0])
 			return err
 		}},
 		{"friends", "`u#U#following` merged with `u#U#follower`", func(ctx context.Context, s *sample) error { return pageOf(s.Friends(ctx, "viewer", first)) }},
@@ -153,7 +153,7 @@ func readPatterns() []accessPattern {
 			return pageOf(viewed(ctx, s.cold().EdgeViews, s.authors[0])(s.cold().Followers(ctx, "viewer", first)))
 		}},
 		{"following as users", "as 4, with the same", func(ctx context.Context, s *sample) error {
-			return pageOf(viewed(ctx, s.cold().EdgeViews, s.authors[0])(s.cold().Following(ctx, "viewer", first)))
+			return pageOf(viewed(ctx, s.cold().EdgeViews, s.authors[0])(s.cold().Following(ctx, "viewer", "viewer", first)))
 		}},
 		{"friends as users", "as 6, with the same", func(ctx context.Context, s *sample) error {
 			return pageOf(viewed(ctx, s.cold().EdgeViews, s.authors[0])(s.cold().Friends(ctx, "viewer", first)))

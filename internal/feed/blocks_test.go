@@ -84,7 +84,7 @@ func TestABlockEndsFollowsAndRefusesWhatTheTwoDo(t *testing.T) {
 	w.unblock("bob", "ann")
 	assert.Empty(t, w.partition(schema.BlocksPK("ann")))
 	assert.Empty(t, w.partition(schema.BlocksPK("bob")))
-	r, err := w.Relationship(t.Context(), "ann", "bob")
+	r, err := w.Relationship(t.Context(), "ann", "ann", "bob")
 	require.NoError(t, err)
 	assert.Equal(t, feed.Relationship{}, r, "follows do not come back")
 	w.refused(posts, "ann", "bob", false)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -11,13 +12,25 @@ import (
 // following is the stored state of a follow: the edge under the follower, and the home mark. edge,
 // mark or counts is nil if the item is absent. upto is the day of the follower's counts. after is an
 // id above all ids of the former lives of the two users, and own is such an id of the follower. use is the use of the call that changes the
-// follow. silent means that the end of the follow takes no notification back.
+// follow. silent means that a new follow is silent. forgets means that the end of the follow takes no notification back.
 type following struct {
 	edge, mark, counts *table.Item
 	upto               schema.Day
 	after, own         string
 	use                use
-	silent             bool
+	silent, forgets    bool
+}
+
+// isSilent reports whether the stored follow is silent.
+func (f following) isSilent() bool { return f.edge != nil && f.edge.Has(schema.AttrSilent) }
+
+// countFollower adds n to the follower count of author, and to the silent followers if the follow is silent.
+func countFollower(author, follower string, n int64, silent bool) *table.UpdateInput {
+	update := access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, n)
+	if silent {
+		update.Add = append(update.Add, table.Attr{Name: schema.AttrSilent, Value: table.N(n)})
+	}
+	return update
 }
 
 // readFollow reads a follow, both profiles, and the keys in also, consistently. Both profiles must
@@ -80,7 +93,7 @@ func (s *Service) markVersion(old *table.Item, after string) (string, error) {
 
 // sameEdge holds while an edge has not changed since the read.
 func sameEdge(it table.Item) table.Cond {
-	return table.All{table.Exists{}, unchangedAttr(it, schema.AttrSince), unchangedAttr(it, schema.AttrEdgeV)}
+	return table.All{table.Exists{}, unchangedAttr(it, schema.AttrSince), unchangedAttr(it, schema.AttrEdgeV), unchangedAttr(it, schema.AttrSilent)}
 }
 
 // unchanged holds while the home mark has not changed since the read. A nil mark means that there was

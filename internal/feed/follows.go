@@ -40,19 +40,31 @@ import (
 // backfill and pull all use the same `from`. A home read leaves out the author's entries below `from`:
 // entries of an earlier follow, or of a late fan-out.
 func (s *Service) Follow(ctx context.Context, follower, author string) error {
+	return s.followAs(ctx, follower, author, false)
+}
+
+// FollowSilently is Follow for a follow that only the follower sees: the follow has no notification, is in no list of another user, and
+// is not in the number of followers that the author shows. The delivery of posts knows no silence. A call on an existing follow
+// does not change its silence.
+func (s *Service) FollowSilently(ctx context.Context, follower, author string) error {
+	return s.followAs(ctx, follower, author, true)
+}
+
+func (s *Service) followAs(ctx context.Context, follower, author string, silent bool) error {
 	if err := notSelf(follower, author); err != nil {
 		return err
 	}
-	return s.access.RetryChanged(func() (bool, error) { return s.follow(ctx, follower, author) })
+	return s.access.RetryChanged(func() (bool, error) { return s.follow(ctx, follower, author, silent) })
 }
 
 // follow makes one attempt of Follow. changed reports that another call has changed the follow after
 // the read of this attempt.
-func (s *Service) follow(ctx context.Context, follower, author string) (changed bool, err error) {
+func (s *Service) follow(ctx context.Context, follower, author string, silent bool) (changed bool, err error) {
 	now, err := s.readFollow(ctx, follower, author, schema.CountsKey(follower))
 	if err != nil {
 		return false, err
 	}
+	now.silent = silent
 	since := above(now.after, s.access.Now())
 	if now.edge != nil {
 		edge, err := schema.ParseEdge(*now.edge)
@@ -74,7 +86,10 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 		return false, err
 	}
 	now.use.units = of.own + of.later
-	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}
+	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
+	if !silent { // a mark without a FollowID has no notification, whoever sends its event
+		mark.FollowID = version
+	}
 	err = s.inTurn(ctx, now.use, func(u use) (err error) {
 		if err = s.refused(u); err == nil {
 			now.use = u
@@ -105,11 +120,16 @@ func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mar
 	until, enrols := s.edgeUntil(now.upto)
 	count := s.oneMoreFollowing(follower, until, enrols)
 	now.use.countTo(count)
+	under := schema.DatedFollowerItem(author, follower, since, until)
+	edge := schema.ImportedFollowingItem(follower, author, since, mark.From, above(now.after, since))
+	if now.silent {
+		under, edge = schema.SilentEdge(under), schema.SilentEdge(edge)
+	}
 	ops := []table.TransactOp{
-		{Put: &table.PutInput{Item: schema.DatedFollowerItem(author, follower, since, until), If: table.Absent{}}},
-		{Put: &table.PutInput{Item: schema.ImportedFollowingItem(follower, author, since, mark.From, above(now.after, since)), If: table.Absent{}}},
+		{Put: &table.PutInput{Item: under, If: table.Absent{}}},
+		{Put: &table.PutInput{Item: edge, If: table.Absent{}}},
 		{Update: count},
-		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
+		{Update: countFollower(author, follower, 1, now.silent)},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	}
 	if enrols {
@@ -140,9 +160,16 @@ func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mar
 
 // renewFollow brings a follow of a former life into the present life, and changes no counts. since is
 // the time that the follow shows, v the time of its version. changed reports that another call has
-// changed the follow after the read of now.
+// changed the follow after the read of now, or that the follow had another silence and has ended.
 func (s *Service) renewFollow(ctx context.Context, follower, author string, now following, since, v time.Time) (changed bool, err error) {
+	if now.silent != now.isSilent() {
+		_, err := s.endFollow(ctx, follower, author, now)
+		return true, err
+	}
 	item := schema.ImportedFollowingItem(follower, author, since, now.edge.Str(schema.AttrFrom), v)
+	if now.silent {
+		item = schema.SilentEdge(item)
+	}
 	under := &table.UpdateInput{
 		Key: schema.FollowerKey(author, follower), If: table.Exists{},
 		Set: []table.Attr{{Name: schema.AttrSince, Value: item.Get(schema.AttrSince)}},
@@ -226,28 +253,33 @@ func (s *Service) followFrom(ctx context.Context, author string) (from string, o
 	return recent.Items[s.cfg.RecentPosts-1].Post, of, nil
 }
 
-// Followers lists the users who follow user, by user id.
+// Followers lists the users who follow user, by user id, without silent follows.
 func (s *Service) Followers(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
-	return s.edges(ctx, schema.FollowersPK(user), page.ListByUser("followers", user), in)
+	return s.edges(ctx, schema.FollowersPK(user), page.ListByUser("followers", user), in, false)
 }
 
-// Following lists the users that user follows, by user id.
-func (s *Service) Following(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
-	return s.edges(ctx, schema.FollowingPK(user), page.ListByUser("following", user), in)
+// Following lists the users that user follows, by user id. Only the user sees silent follows.
+func (s *Service) Following(ctx context.Context, viewer, user string, in page.Request) (page.List[Edge], error) {
+	return s.edges(ctx, schema.FollowingPK(user), page.ListByUser("following", user), in, viewer == user)
 }
 
-func (s *Service) edges(ctx context.Context, pk string, scope page.Scope, in page.Request) (page.List[Edge], error) {
+// edges returns a page of edges, with silent follows if the viewer owns the edges.
+func (s *Service) edges(ctx context.Context, pk string, scope page.Scope, in page.Request, own bool) (page.List[Edge], error) {
 	return listing[Edge]{
 		scope: scope, query: table.Query{PK: pk, Consistent: true}, sortKey: schema.UserSK, position: edgeUser,
-		read: shownAs(schema.ParseEdge, func(e schema.Edge) Edge { return Edge{e.Other, e.Since} }),
+		read: page.Each(func(it table.Item) (Edge, bool, error) {
+			e, err := schema.ParseEdge(it)
+			return Edge{e.Other, e.Since}, own || !e.Silent, err
+		}),
+		fill: page.Refill{Budget: page.BudgetAfter(2), Calls: 1, Most: page.MostRefill},
 	}.userPage(ctx, s, in)
 }
 
 func edgeUser(e Edge) string { return e.UserID }
 
-// Relationship reports which of two users follows the other user. It reads the two edges by their
-// keys.
-func (s *Service) Relationship(ctx context.Context, user, other string) (Relationship, error) {
+// Relationship reports which of two users follows the other user, without the silent follows of users other than the viewer.
+// It reads the two edges by their keys.
+func (s *Service) Relationship(ctx context.Context, viewer, user, other string) (Relationship, error) {
 	there, back := schema.FollowingKey(user, other), schema.FollowingKey(other, user)
 	keys := []table.Key{there}
 	if user != other {
@@ -267,5 +299,7 @@ func (s *Service) Relationship(ctx context.Context, user, other string) (Relatio
 			return Relationship{}, err
 		}
 	}
+	following = following && (viewer == user || !found[there].Has(schema.AttrSilent))
+	followedBy = followedBy && (viewer == other || !found[back].Has(schema.AttrSilent))
 	return Relationship{following, followedBy, following && followedBy}, nil
 }

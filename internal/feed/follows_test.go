@@ -28,7 +28,7 @@ func TestAFollowPassesOverAMarkThatHasExpired(t *testing.T) {
 		assert.Equal(t, w.clock.now().Add(life).Unix(), mark.Int(table.AttrTTL))
 		w.clock.add(life + after)
 		w.follow("ann", "bob")
-		r, err := w.Relationship(t.Context(), "ann", "bob")
+		r, err := w.Relationship(t.Context(), "ann", "ann", "bob")
 		require.NoError(t, err)
 		assert.Equal(t, feed.Relationship{Following: true}, r)
 		w.checkCounts("ann", "bob")
@@ -71,7 +71,7 @@ func TestAFollowAtTheLimitMeetsAnotherWrite(t *testing.T) {
 			} else {
 				require.NoError(t, err)
 			}
-			r, err := w.Relationship(t.Context(), "ann", "bob")
+			r, err := w.Relationship(t.Context(), "ann", "ann", "bob")
 			require.NoError(t, err)
 			assert.Equal(t, c.kind == 0, r.Following)
 			w.checkCounts("ann", "bob", "cid")
@@ -94,7 +94,7 @@ func TestTheFollowsBetweenTwoUsers(t *testing.T) {
 		{"ann", "dan"}: {},
 		{"ann", "ann"}: {},
 	} {
-		r, err := w.Relationship(t.Context(), users[0], users[1])
+		r, err := w.Relationship(t.Context(), users[0], users[0], users[1])
 		require.NoError(t, err)
 		assert.Equal(t, want, r, "%v", users)
 	}

@@ -14,7 +14,7 @@ import (
 // friendsPage is the number of edges of one side that are read at a time.
 const friendsPage = 64
 
-// Friends lists the users who follow user and whom user follows, by user id. The time of a friendship
+// Friends lists the users who follow user and whom user follows, by user id, without silent follows. The time of a friendship
 // is the time of its younger follow. Both partitions are sorted by the same key, so one pass merges
 // the two lists, and each list skips to the position of the other list. Friends stores no extra items
 // and keeps two small pages in memory (I9). Two long lists without a common user would take many
@@ -48,7 +48,9 @@ func (s *Service) Friends(ctx context.Context, user string, in page.Request) (pa
 			if next[1].Since.After(since) {
 				since = next[1].Since
 			}
-			friends.Items = append(friends.Items, Edge{next[0].Other, since})
+			if !next[0].Silent && !next[1].Silent {
+				friends.Items = append(friends.Items, Edge{next[0].Other, since})
+			}
 			low = justAfter(next[0].Other)
 		case -1:
 			low = next[1].Other

@@ -155,7 +155,7 @@ func crowdReads() []hotReads {
 		}, 10, 1},
 		{"reads the profile", func(w *world, _ string, _ feed.Post) error { _, err := w.User(ctx, star); return err }, 0, 10},
 		{"views users by id", func(w *world, u string, _ feed.Post) error { _, err := w.UserViews(ctx, u, []string{star}); return err }, 1, 0},
-		{"asks for the relationship", func(w *world, u string, _ feed.Post) error { _, err := w.Relationship(ctx, u, star); return err }, 1, 0},
+		{"asks for the relationship", func(w *world, u string, _ feed.Post) error { _, err := w.Relationship(ctx, u, u, star); return err }, 1, 0},
 		// Each reader's page of a list of one author or post is a separate query.
 		{"reads the posts", func(w *world, _ string, _ feed.Post) error {
 			return pageOf(w.PostsByUser(ctx, star, feed.PostRange{}, first))

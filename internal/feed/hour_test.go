@@ -285,7 +285,7 @@ func TestALostPostIsCountedByTheWorkerThatRepeatsIt(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.ImportPost(t.Context(), schema.Post{ID: p.ID[:10] + strings.Repeat("1", 16), Author: "ann", Content: schema.Content{Text: "imported"}})
 	require.NoError(t, err)
-	_, err = w.ImportFollow(t.Context(), "ann", w.newUser("bob"), "", time.Unix(1, 0))
+	_, err = w.ImportFollow(t.Context(), feed.PastFollow{Follower: "ann", Author: w.newUser("bob"), From: "", Since: time.Unix(1, 0)})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]int64{hour.AttrUnits(): 48, hour.AttrMade(): 2}, w.spent("ann"))
 }

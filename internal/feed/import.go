@@ -76,10 +76,18 @@ func (s *Service) notBeingRemoved(user string, now Standing) error {
 	}
 }
 
-// ImportFollow makes a follow with a past time that shows the author's posts from the id `from` on.
+// PastFollow is a follow with a past time that shows the author's posts from the id From on.
+type PastFollow struct {
+	Follower, Author, From string
+	Since                  time.Time
+	Silent                 bool
+}
+
+// ImportFollow makes a follow with a past time.
 // pending reports that the posts still have to be copied; the caller then sends Followed. Until the
 // posts are copied, homes merge the posts in.
-func (s *Service) ImportFollow(ctx context.Context, follower, author, from string, since time.Time) (pending bool, err error) {
+func (s *Service) ImportFollow(ctx context.Context, in PastFollow) (pending bool, err error) {
+	follower, author, since := in.Follower, in.Author, in.Since
 	if err := notSelf(follower, author); err != nil {
 		return false, err
 	}
@@ -88,6 +96,7 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 		if err != nil {
 			return false, err
 		}
+		now.silent = in.Silent
 		if now.edge != nil {
 			edge, err := schema.ParseEdge(*now.edge)
 			if err != nil {
@@ -106,7 +115,7 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 		}
 		// The mark has no FollowID, because an import notifies no user, even if another process requests the
 		// backfill.
-		mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
+		mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: in.From, Version: version}
 		return s.makeFollow(ctx, now, mark, since)
 	})
 	return pending, err

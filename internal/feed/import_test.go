@@ -119,7 +119,7 @@ func TestAnImportedFollowIsPendingUntilItsPostsAreCopied(t *testing.T) {
 	from := id.Floor(longAgo)
 	eachCallFails(t, func(w *world) { w.users("ann", "bob") },
 		func(w *world) error {
-			pending, err := w.ImportFollow(t.Context(), "ann", "bob", from, longAgo)
+			pending, err := w.ImportFollow(t.Context(), feed.PastFollow{Follower: "ann", Author: "bob", From: from, Since: longAgo})
 			assert.True(t, err != nil || pending)
 			return err
 		},
@@ -147,7 +147,7 @@ func (w *world) importedAgain(from string) {
 	pulled.Kind, pulled.V = schema.MarkPulled, 1
 	again := func(want bool, state string) {
 		w.t.Helper()
-		pending, err := w.ImportFollow(w.t.Context(), "ann", "bob", id.Min, w.clock.now())
+		pending, err := w.ImportFollow(w.t.Context(), feed.PastFollow{Follower: "ann", Author: "bob", From: id.Min, Since: w.clock.now()})
 		require.NoError(w.t, err)
 		assert.Equal(w.t, want, pending, state)
 		assert.Equal(w.t, from, w.item(schema.FollowingKey("ann", "bob")).Str(schema.AttrFrom), "it stays as it is")
@@ -169,7 +169,7 @@ func TestRefusedImportsOfFollows(t *testing.T) {
 		follower, author string
 		kind             fault.Kind
 	}{{"ann", "ann", fault.Invalid}, {"ann", "nobody", fault.NotFound}, {"new", "ann", fault.ProfileMissing}} {
-		pending, err := w.ImportFollow(t.Context(), c.follower, c.author, id.Min, longAgo)
+		pending, err := w.ImportFollow(t.Context(), feed.PastFollow{Follower: c.follower, Author: c.author, From: id.Min, Since: longAgo})
 		wantKind(t, err, c.kind)
 		assert.False(t, pending && c.kind == fault.Invalid)
 	}
@@ -189,11 +189,11 @@ func TestAnImportOfAFollowThatChangesMeanwhileLooksAgain(t *testing.T) {
 		w.users("ann", "bob")
 		process := w.with().domain
 		store.do = func() { require.NoError(t, meanwhile(w, process)) }
-		pending, err := w.ImportFollow(t.Context(), "ann", "bob", id.Min, longAgo)
+		pending, err := w.ImportFollow(t.Context(), feed.PastFollow{Follower: "ann", Author: "bob", From: id.Min, Since: longAgo})
 		require.NoError(t, err, name)
 		assert.True(t, pending, name)
 		w.checkCounts("ann", "bob")
-		r, err := w.Relationship(t.Context(), "ann", "bob")
+		r, err := w.Relationship(t.Context(), "ann", "ann", "bob")
 		require.NoError(t, err)
 		assert.True(t, r.Following, name)
 	}

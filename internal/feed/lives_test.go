@@ -80,11 +80,11 @@ func repeats(t *testing.T) []repeat {
 			return err
 		}, func(w *world, _ feed.Post) bool { return w.item(schema.PostKey("ann", keyed[w])) != nil }},
 		{"an imported follow", func(w *world, _ feed.Post) error {
-			_, err := w.ImportFollow(ctx, "ann", "bob", id.Min, longAgo)
+			_, err := w.ImportFollow(ctx, feed.PastFollow{Follower: "ann", Author: "bob", From: id.Min, Since: longAgo})
 			return err
 		}, follow("ann", "bob")},
 		{"an imported follow of the user", func(w *world, _ feed.Post) error {
-			_, err := w.ImportFollow(ctx, "bob", "ann", id.Min, longAgo)
+			_, err := w.ImportFollow(ctx, feed.PastFollow{Follower: "bob", Author: "ann", From: id.Min, Since: longAgo})
 			return err
 		}, follow("bob", "ann")},
 		{"an imported mute", func(w *world, _ feed.Post) error { return w.ImportMute(ctx, "ann", "bob", longAgo) }, mute("ann", "bob")},

@@ -60,17 +60,20 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	var event messages.Event = &messages.Unfollowed{FollowerID: follower, AuthorID: author, MarkVersion: version}
 	ops := make([]table.TransactOp, 0, 6)
 	if follows {
-		known, since := found[edge], found[under].Get(schema.AttrSince)
+		known, since, whole := found[edge], found[under].Get(schema.AttrSince), func(it table.Item) table.Item { return it }
 		from := cmp.Or(known.Str(schema.AttrFrom), mark.From, id.Min)
 		if listed {
 			since = known.Get(schema.AttrSince)
 		}
+		if known.Has(schema.AttrSilent) || found[under].Has(schema.AttrSilent) {
+			whole = schema.SilentEdge
+		}
 		// The mark has no FollowID, because users were notified of the follow when it was made.
 		next = schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		event = &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version}
-		ops = append(ops, hasProfile(follower), hasProfile(author), kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),
+		ops = append(ops, hasProfile(follower), hasProfile(author), kept(found, whole(table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}})),
 			table.TransactOp{Check: &table.CheckInput{Key: block, If: table.Absent{}}},
-			kept(found, table.Item{Key: edge, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}, {Name: schema.AttrFrom, Value: table.S(from)}}}))
+			kept(found, whole(table.Item{Key: edge, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}, {Name: schema.AttrFrom, Value: table.S(from)}}})))
 	} else {
 		s.noticeUnfollow(ctx, next)
 		ops = append(ops, gone(found, under), gone(found, edge))

@@ -122,14 +122,15 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				m.Drop(p.ID)
 			}
 		},
-		"follow":     m.edge(user, w.Follow, m.Follow),
-		"unfollow":   m.edge(user, w.Unfollow, m.Follows.End),
-		"mute":       m.edge(user, w.Mute, m.Mutes.Put),
-		"unmute":     m.edge(user, w.Unmute, m.Mutes.End),
-		"block":      m.edge(user, w.Block, m.Block),
-		"unblock":    m.edge(user, w.Unblock, m.Blocks.End),
-		"bookmark":   m.edge(post, w.Bookmark, m.Bookmark),
-		"unbookmark": m.edge(post, w.Unbookmark, m.Bookmarks.End),
+		"follow":          m.edge(user, w.Follow, m.Follow),
+		"follow silently": m.edge(user, w.FollowSilently, m.FollowSilently),
+		"unfollow":        m.edge(user, w.Unfollow, m.Follows.End),
+		"mute":            m.edge(user, w.Mute, m.Mutes.Put),
+		"unmute":          m.edge(user, w.Unmute, m.Mutes.End),
+		"block":           m.edge(user, w.Block, m.Block),
+		"unblock":         m.edge(user, w.Unblock, m.Blocks.End),
+		"bookmark":        m.edge(post, w.Bookmark, m.Bookmark),
+		"unbookmark":      m.edge(post, w.Unbookmark, m.Bookmarks.End),
 		"comment": func(t *rapid.T) {
 			p, user := m.anyPost(t), m.user(t, "user")
 			w.clock.add(time.Millisecond)
@@ -295,11 +296,16 @@ func (m *model) quiesce(t *rapid.T) {
 
 func (m *model) checkLists(t *rapid.T, user string, limit int) {
 	w, ctx := m.w, m.w.t.Context()
+	other := m.user(t, "other")
+	viewer := rapid.SampledFrom([]string{user, other}).Draw(t, "viewer")
 	for name, c := range map[string]struct {
 		want []client.Edge
 		read func(context.Context, string, page.Request) (page.List[feed.Edge], error)
 	}{
-		"followers": {m.Follows.To(user), w.Followers}, "following": {m.Follows.From(user), w.Following}, "friends": {m.Friends(user), w.Friends},
+		"followers": {m.Seen("").To(user), w.Followers}, "friends": {m.Friends(user), w.Friends},
+		"following": {m.Seen(viewer).From(user), func(ctx context.Context, user string, in page.Request) (page.List[feed.Edge], error) {
+			return w.Following(ctx, viewer, user, in)
+		}},
 		"mutes": {m.Mutes.From(user), w.Mutes}, "blocks": {m.Blocks.From(user), w.Blocks},
 	} {
 		var got []client.Edge
@@ -318,10 +324,9 @@ func (m *model) checkLists(t *rapid.T, user string, limit int) {
 	u, err := w.User(ctx, user)
 	answer(t, err, 0)
 	same(t, "counts", m.Counts(user), client.Counts(u.Counts))
-	other := m.user(t, "other")
-	r, err := w.Relationship(ctx, user, other)
+	r, err := w.Relationship(ctx, viewer, user, other)
 	answer(t, err, 0)
-	same(t, "relationship", m.Relationship(user, other), client.Relationship(r))
+	same(t, "relationship", m.Relationship(viewer, user, other), client.Relationship(r))
 	if m.stale {
 		return
 	}

@@ -57,7 +57,7 @@ func TestAMuteHidesAtOnceWhileItLasts(t *testing.T) {
 		assert.Equal(t, []string{c1.ID}, homeIDs(news.Items))
 		assert.Equal(t, 1, news.Unread)
 	}
-	r, err := w.Relationship(t.Context(), "ann", "bob")
+	r, err := w.Relationship(t.Context(), "ann", "ann", "bob")
 	require.NoError(t, err)
 	assert.True(t, r.Following, "a mute ends no follow")
 	for _, author := range []string{"bob", "big", "new"} {

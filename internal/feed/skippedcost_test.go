@@ -323,10 +323,10 @@ func listsThatSkip() []skipping {
 			return pageOf(w.Followers(ctx, posts[at].AuthorID, first))
 		}, 1, 1},
 		{"following, a removed user", forgotten, func(w *world, viewer string, _ []feed.Post) error {
-			return pageOf(w.Following(ctx, viewer, first))
+			return pageOf(w.Following(ctx, viewer, viewer, first))
 		}, 1, 1},
 		{"following as users, a removed user", forgotten, func(w *world, viewer string, _ []feed.Post) error {
-			return pageOf(viewed(ctx, w.EdgeViews, viewer)(w.Following(ctx, viewer, first)))
+			return pageOf(viewed(ctx, w.EdgeViews, viewer)(w.Following(ctx, viewer, viewer, first)))
 		}, 13, 13},
 		{"friends, a user who does not follow back", unfollowed, func(w *world, viewer string, _ []feed.Post) error {
 			return pageOf(w.Friends(ctx, viewer, first))

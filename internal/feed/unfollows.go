@@ -90,13 +90,13 @@ func (s *Service) EndFollower(ctx context.Context, author, follower string, ends
 	return s.endEdge(ctx, follower, author, true, ends)
 }
 
-func (s *Service) endEdge(ctx context.Context, follower, author string, silent bool, ends func(schema.Edge) (bool, error)) (ended bool, err error) {
+func (s *Service) endEdge(ctx context.Context, follower, author string, forgets bool, ends func(schema.Edge) (bool, error)) (ended bool, err error) {
 	err = s.access.RetryChanged(func() (bool, error) {
 		now, err := s.readEdge(ctx, follower, author)
 		if err != nil || now.edge == nil {
 			return false, err
 		}
-		now.silent = silent
+		now.forgets = forgets
 		edge, err := schema.ParseEdge(*now.edge)
 		if err != nil {
 			return false, fault.Wrap("table", err)
@@ -173,7 +173,7 @@ func (s *Service) endOf(ctx context.Context, follower, author string, now follow
 	if err != nil {
 		return nil, err
 	}
-	if !now.silent {
+	if !now.forgets {
 		s.noticeUnfollow(ctx, mark)
 	}
 	count := access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, -1)
@@ -182,7 +182,7 @@ func (s *Service) endOf(ctx context.Context, follower, author string, now follow
 		{Delete: &table.DeleteInput{Key: schema.FollowerKey(author, follower), If: table.Exists{}}},
 		{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: sameEdge(*now.edge)}},
 		{Update: count},
-		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
+		{Update: countFollower(author, follower, -1, now.isSilent())},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	}, nil
 }

@@ -197,12 +197,12 @@ func parseUser(user string, items []table.Item) (*schema.Profile, schema.Counts,
 	if err != nil {
 		return nil, schema.Counts{}, fault.Wrap("table", err)
 	}
-	invariants.Check(min(counts.Followers, counts.Following, counts.Posts) >= 0, "I4: the counts of %s are %+v", user, counts)
+	invariants.Check(min(counts.Silent, counts.Followers-counts.Silent, counts.Following, counts.Posts) >= 0, "I4: the counts of %s are %+v", user, counts)
 	return profile, counts, nil
 }
 
 func userOf(p schema.Profile, c schema.Counts) User {
-	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, Data: p.Data, CreatedAt: p.CreatedAt, Counts: Counts{c.Followers, c.Following, c.Posts}}
+	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, Data: p.Data, CreatedAt: p.CreatedAt, Counts: Counts{c.Followers - c.Silent, c.Following, c.Posts}}
 }
 
 // hasProfile makes a transaction fail if the user has no profile.

@@ -218,14 +218,14 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 	}{
 		"an unknown user":                   {func() error { _, err := w.User(ctx, "nobody"); return err }, fault.NotFound},
 		"followers of an unknown user":      {func() error { return pageOf(w.Followers(ctx, "nobody", first)) }, fault.NotFound},
-		"following of an unknown user":      {func() error { return pageOf(w.Following(ctx, "nobody", first)) }, fault.NotFound},
+		"following of an unknown user":      {func() error { return pageOf(w.Following(ctx, "nobody", "nobody", first)) }, fault.NotFound},
 		"friends of an unknown user":        {func() error { return pageOf(w.Friends(ctx, "nobody", first)) }, fault.NotFound},
 		"posts of an unknown user":          {func() error { return pageOf(w.PostsByUser(ctx, "nobody", feed.PostRange{}, first)) }, fault.NotFound},
 		"comments of an unknown user":       {func() error { return pageOf(w.CommentsByUser(ctx, "nobody", first)) }, fault.NotFound},
 		"likes of an unknown user":          {func() error { return pageOf(w.LikesByUser(ctx, "nobody", first)) }, fault.NotFound},
-		"relationship of an unknown user":   {func() error { _, err := w.Relationship(ctx, "nobody", "ann"); return err }, fault.NotFound},
-		"relationship with an unknown user": {func() error { _, err := w.Relationship(ctx, "ann", "nobody"); return err }, fault.NotFound},
-		"relationship with oneself":         {func() error { _, err := w.Relationship(ctx, "ann", "ann"); return err }, 0},
+		"relationship of an unknown user":   {func() error { _, err := w.Relationship(ctx, "nobody", "nobody", "ann"); return err }, fault.NotFound},
+		"relationship with an unknown user": {func() error { _, err := w.Relationship(ctx, "ann", "ann", "nobody"); return err }, fault.NotFound},
+		"relationship with oneself":         {func() error { _, err := w.Relationship(ctx, "ann", "ann", "ann"); return err }, 0},
 		"following an unknown user":         {func() error { return w.Follow(ctx, "ann", "nobody") }, fault.NotFound},
 		"unfollowing an unknown user":       {func() error { return w.Unfollow(ctx, "ann", "nobody") }, fault.NotFound},
 		"unfollowing someone not followed":  {func() error { return w.Unfollow(ctx, "ann", "bob") }, 0},
@@ -317,7 +317,7 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 	}
 	calls.Wait()
 	following := func() []string {
-		return edgeUsers(list(t, 100, func(in page.Request) (page.List[feed.Edge], error) { return w.Following(t.Context(), "ann", in) }))
+		return edgeUsers(list(t, 100, func(in page.Request) (page.List[feed.Edge], error) { return w.Following(t.Context(), "ann", "ann", in) }))
 	}
 	shown := following()
 	if followed.Load() != most || len(shown) != most {

@@ -139,7 +139,9 @@ func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
 		}
 	}
 	edges(w.Followers, "ann", "bob", "cid", "eve")
-	edges(w.Following, "ann", "bob", "eve")
+	edges(func(ctx context.Context, user string, in page.Request) (page.List[feed.Edge], error) {
+		return w.Following(ctx, "ann", user, in)
+	}, "ann", "bob", "eve")
 	edges(w.Friends, "ann", "bob", "eve")
 	likers := list(t, 2, func(in page.Request) (page.List[view.WithUser[feed.Liker]], error) {
 		return viewed(t.Context(), w.LikerViews, "ann")(w.Likers(t.Context(), p.ID, in))
@@ -288,7 +290,7 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 			return pageOf(viewed(t.Context(), w.EdgeViews, authors[0])(w.Followers(t.Context(), "ann", page)))
 		}, 6},
 		"following": {func() error {
-			return pageOf(viewed(t.Context(), w.EdgeViews, "ann")(w.Following(t.Context(), "ann", page)))
+			return pageOf(viewed(t.Context(), w.EdgeViews, "ann")(w.Following(t.Context(), "ann", "ann", page)))
 		}, 6},
 		"friends": {func() error {
 			return pageOf(viewed(t.Context(), w.EdgeViews, "ann")(w.Friends(t.Context(), "ann", page)))

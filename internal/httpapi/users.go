@@ -94,6 +94,13 @@ func (a *API) registerUsers() {
 		})
 }
 
+// forAnyone gives a list that is the same for each viewer the form of a list that is not.
+func forAnyone(read func(ctx context.Context, user string, in page.Request) (page.List[feed.Edge], error)) func(ctx context.Context, viewer, user string, in page.Request) (page.List[feed.Edge], error) {
+	return func(ctx context.Context, _, user string, in page.Request) (page.List[feed.Edge], error) {
+		return read(ctx, user, in)
+	}
+}
+
 func (a *API) registerFollows() {
 	const tag = "Users"
 	type edgesIn struct {
@@ -103,23 +110,30 @@ func (a *API) registerFollows() {
 	}
 	for _, l := range []struct {
 		name, summary string
-		read          func(context.Context, string, page.Request) (page.List[feed.Edge], error)
+		read          func(ctx context.Context, viewer, user string, in page.Request) (page.List[feed.Edge], error)
 	}{
-		{"followers", "List the followers of a user, by user id", a.feed.Followers},
-		{"following", "List the users that a user follows, by user id", a.feed.Following},
-		{"friends", "List the friends of a user, by user id: both follow each other", a.feed.Friends},
+		{"followers", "List the followers of a user, by user id", forAnyone(a.feed.Followers)},
+		{"following", "List the users that a user follows, by user id; silent follows only if you are the user", a.feed.Following},
+		{"friends", "List the friends of a user, by user id: both follow each other", forAnyone(a.feed.Friends)},
 	} {
 		register(a, operation(route{http.MethodGet, "/v1/users/{id}/" + l.name, "list-" + l.name, tag, l.summary}, http.StatusOK, http.StatusNotFound),
 			func(ctx context.Context, in *edgesIn) (*listOut[client.Edge], error) {
-				list, err := l.read(ctx, string(in.ID), in.request())
+				list, err := l.read(ctx, userOf(ctx), string(in.ID), in.request())
 				return a.edges(ctx, in.Views, list, err)
 			})
 	}
 
 	follow := operation(route{http.MethodPut, "/v1/me/following/{id}", "follow", tag, "Follow a user"}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
-	follow.Description = refusesBlocked + " " + usesHour
+	follow.Description = "An existing follow does not change. " + refusesBlocked + " " + usesHour
+	type followIn struct {
+		UserPath
+		Silent bool `query:"silent" doc:"Only you see the follow: it has no notification, is in no list of another user, and is not in the number of followers. For a list of users."`
+	}
 	register(a, follow,
-		func(ctx context.Context, in *UserPath) (*empty, error) {
+		func(ctx context.Context, in *followIn) (*empty, error) {
+			if in.Silent {
+				return nil, a.feed.FollowSilently(ctx, userOf(ctx), string(in.ID))
+			}
 			return nil, a.feed.Follow(ctx, userOf(ctx), string(in.ID))
 		})
 	unfollow := operation(route{http.MethodDelete, "/v1/me/following/{id}", "unfollow", tag, "Unfollow a user"}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
@@ -136,7 +150,7 @@ func (a *API) registerFollows() {
 	type pairOut struct{ Body client.Relationship }
 	register(a, operation(route{http.MethodGet, "/v1/users/{id}/relationships/{other}", "get-relationship", tag, "Get the follows between two users"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *pairIn) (*pairOut, error) {
-			r, err := a.feed.Relationship(ctx, string(in.ID), string(in.Other))
+			r, err := a.feed.Relationship(ctx, userOf(ctx), string(in.ID), string(in.Other))
 			if err != nil {
 				return nil, err
 			}

@@ -71,6 +71,7 @@ type Feed struct {
 	Users                             map[string]client.User
 	Posts                             map[string]client.Post
 	Follows, Mutes, Blocks, Bookmarks Edges
+	Silent                            map[[2]string]bool                   // the follows that only their followers see
 	Reactions                         map[string]map[string]client.Reactor // by post and user
 	Markers                           map[string]map[string]client.Marker  // by user and name
 }
@@ -78,7 +79,7 @@ type Feed struct {
 // New returns an empty feed.
 func New() *Feed {
 	return &Feed{
-		Users: map[string]client.User{}, Posts: map[string]client.Post{}, Follows: Edges{}, Mutes: Edges{}, Blocks: Edges{}, Bookmarks: Edges{},
+		Users: map[string]client.User{}, Posts: map[string]client.Post{}, Follows: Edges{}, Mutes: Edges{}, Blocks: Edges{}, Bookmarks: Edges{}, Silent: map[[2]string]bool{},
 		Reactions: map[string]map[string]client.Reactor{}, Markers: map[string]map[string]client.Marker{},
 	}
 }
@@ -102,7 +103,7 @@ func (f *Feed) Remove(user string) {
 // Counts returns the counts of a user. A post with an end is not counted.
 func (f *Feed) Counts(user string) client.Counts {
 	posts := f.newest(func(p client.Post) bool { return p.AuthorID == user && p.ExpiresAt.IsZero() })
-	return client.Counts{Followers: int64(len(f.Follows.To(user))), Following: int64(len(f.Follows.From(user))), Posts: int64(len(posts))}
+	return client.Counts{Followers: int64(len(f.Seen("").To(user))), Following: int64(len(f.Follows.From(user))), Posts: int64(len(posts))}
 }
 
 // Blocked refuses acts between two users if either of them blocks the other.
@@ -115,10 +116,29 @@ func (f *Feed) Blocked(user, other string) Refusal {
 
 // Follow makes user a follower of author.
 func (f *Feed) Follow(user, author string, at time.Time) Refusal {
+	return f.follow(user, author, at, false)
+}
+
+// FollowSilently is Follow for a follow that only the follower sees.
+func (f *Feed) FollowSilently(user, author string, at time.Time) Refusal {
+	return f.follow(user, author, at, true)
+}
+
+func (f *Feed) follow(user, author string, at time.Time, silent bool) Refusal {
 	if r := f.Blocked(user, author); r != 0 {
 		return r
 	}
+	if !f.Follows.Has(user, author) {
+		f.Silent[[2]string{user, author}] = silent
+	}
 	return f.Follows.Put(user, author, at)
+}
+
+// Seen returns the follows that a viewer sees.
+func (f *Feed) Seen(viewer string) Edges {
+	seen := maps.Clone(f.Follows)
+	maps.DeleteFunc(seen, func(pair [2]string, _ time.Time) bool { return f.Silent[pair] && pair[0] != viewer })
+	return seen
 }
 
 // Block makes a block, and ends the follows between both users.
@@ -130,8 +150,9 @@ func (f *Feed) Block(user, other string, at time.Time) Refusal {
 
 // Friends lists the users who follow a user and are followed back, since the later of both follows.
 func (f *Feed) Friends(user string) (friends []client.Edge) {
-	for _, edge := range f.Follows.From(user) {
-		if back := f.Follows[[2]string{edge.UserID, user}]; !back.IsZero() {
+	seen := f.Seen("")
+	for _, edge := range seen.From(user) {
+		if back := seen[[2]string{edge.UserID, user}]; !back.IsZero() {
 			if back.After(edge.Since) {
 				edge.Since = back
 			}
@@ -141,9 +162,10 @@ func (f *Feed) Friends(user string) (friends []client.Edge) {
 	return friends
 }
 
-// Relationship returns the follows between two users.
-func (f *Feed) Relationship(user, other string) client.Relationship {
-	follows, followed := f.Follows.Has(user, other), f.Follows.Has(other, user)
+// Relationship returns the follows between two users, as a viewer sees them.
+func (f *Feed) Relationship(viewer, user, other string) client.Relationship {
+	seen := f.Seen(viewer)
+	follows, followed := seen.Has(user, other), seen.Has(other, user)
 	return client.Relationship{Following: follows, FollowedBy: followed, Friends: follows && followed}
 }
 

@@ -57,6 +57,7 @@ const (
 	AttrWalker     = "walker"    // mode: the event that began the mark walk
 	AttrWalkedAt   = "wat"       // mode: the time of the walk's last step
 	AttrVersion    = "ver"       // mark, like, bookmark by its post
+	AttrSilent     = "sil"       // edge: 1 if the follow is silent; share of the follower count: the number of silent followers
 	AttrFollowID   = "fo"        // mark of a backfill: the id of the follow, if it differs from "ver", or noFollowID
 	AttrState      = "st"        // like: 1 for a reaction, 0 for no reaction
 	AttrReaction   = "k"         // like: the kind of its state; absent means like

@@ -73,6 +73,8 @@ func ParseProfile(it table.Item) (Profile, error) {
 // Counts are a user's exact counts (I4).
 type Counts struct {
 	Followers, Following, Posts int64
+	// Silent is the number of followers whose follow is silent.
+	Silent int64
 	// LastDeleted is the id of the newest deleted post, "" if no post was deleted.
 	LastDeleted string
 	// Upto is the lowest day that a new dated edge of the user may have, 0 for a user without
@@ -95,6 +97,7 @@ func ParseUser(items []table.Item) (profile *Profile, counts Counts, err error) 
 			counts.Upto = Day(it.Int(AttrUptoDay))
 		case strings.HasPrefix(it.Key.SK, SortCount+"#followers#"):
 			counts.Followers += it.Int(AttrN)
+			counts.Silent += it.Int(AttrSilent)
 		}
 	}
 	return profile, counts, nil
@@ -171,6 +174,8 @@ type Edge struct {
 	// Until is the last day whose posts are pushed along the edge, 0 for every day. Only the follower edge
 	// has Until.
 	Until Day
+	// Silent is set if only the follower sees the follow.
+	Silent bool
 }
 
 // Pushed reports whether posts of a day are pushed along an edge under the author.
@@ -208,13 +213,19 @@ func ImportedFollowingItem(follower, author string, since time.Time, from string
 	return it
 }
 
+// SilentEdge marks an edge of either direction as an edge of a silent follow.
+func SilentEdge(it table.Item) table.Item {
+	it.Attrs = append(it.Attrs, num(AttrSilent, 1))
+	return it
+}
+
 // ParseEdge decodes an edge of either direction.
 func ParseEdge(it table.Item) (Edge, error) {
 	other, ok := UserOfSK(it.Key.SK)
 	if !ok {
 		return Edge{}, &ParseError{it.Key, "not an edge"}
 	}
-	return Edge{other, timeOf(&it, AttrSince), it.Str(AttrFrom), timeOf(&it, AttrEdgeV), Day(it.Int(AttrUntil))}, nil
+	return Edge{other, timeOf(&it, AttrSince), it.Str(AttrFrom), timeOf(&it, AttrEdgeV), Day(it.Int(AttrUntil)), it.Has(AttrSilent)}, nil
 }
 
 // Version returns the time that decides to which life of its users a follow belongs.

@@ -132,7 +132,7 @@ func (h *histories) next() bool {
 		})
 	case 1:
 		h.read(op, 0, func(ctx context.Context, s *domain) ([]Call, error) {
-			r, err := s.Relationship(ctx, me, other)
+			r, err := s.Relationship(ctx, me, me, other)
 			return []Call{{Register: edge, Client: client, On: r.Following}}, err
 		})
 	case 2:
@@ -160,7 +160,7 @@ func (h *histories) next() bool {
 // followed reads the list of the users whom a user follows. The edge to each other historian counts
 // as a separate read, because a page of the table is no snapshot.
 func followed(ctx context.Context, s *domain, user, client int) (reads []Call, err error) {
-	list, err := s.Following(ctx, historian(user), page.Request{Limit: historians})
+	list, err := s.Following(ctx, historian(user), historian(user), page.Request{Limit: historians})
 	for other := range historians {
 		if other != user {
 			on := slices.ContainsFunc(list.Items, func(e feed.Edge) bool { return e.UserID == historian(other) })

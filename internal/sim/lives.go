@@ -192,6 +192,9 @@ func (l *lives) records(seed uint64, notices bool) []lifeRecord {
 		{"follow", func(ctx context.Context, s *domain) ([]table.Key, error) {
 			return made(s.Follow(ctx, leaver, mate), schema.FollowingKey(leaver, mate), schema.FollowerKey(mate, leaver))
 		}},
+		{"follow" + silently, func(ctx context.Context, s *domain) ([]table.Key, error) {
+			return made(s.FollowSilently(ctx, leaver, mate), schema.FollowingKey(leaver, mate), schema.FollowerKey(mate, leaver))
+		}},
 		{"followed", func(ctx context.Context, s *domain) ([]table.Key, error) {
 			return made(s.Follow(ctx, mate, leaver), schema.FollowingKey(mate, leaver), schema.FollowerKey(leaver, mate))
 		}},

@@ -31,6 +31,7 @@ type movedLine struct {
 	ImageURL   string          `json:"image_url,omitempty"`
 	Images     []movedImage    `json:"images,omitempty"`
 	From       string          `json:"from,omitempty"`
+	Silent     bool            `json:"silent,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
 	Position   string          `json:"position,omitempty"`
 	Time       time.Time       `json:"time"`
@@ -209,6 +210,7 @@ func (n *network) pair(user, other string) {
 		if x < 3 {
 			line.From = id.Floor(n.ago(10 * day))
 		}
+		line.Silent = x%4 == 0
 	case x < 14:
 		line.Type = "mute"
 	default:
@@ -292,7 +294,7 @@ func (l movedLine) record(all records, post string, name naming) {
 	case "user":
 		all.add(recordKey{kind: l.Type, who: l.ID}, fmt.Sprintf("%q %q %q %s %s", l.Name, l.Bio, l.ImageURL, l.Data, at))
 	case "follow":
-		all.add(recordKey{kind: l.Type, who: l.FollowerID, other: l.AuthorID}, cmp.Or(l.From, id.Min)+" "+at)
+		all.add(recordKey{kind: l.Type, who: l.FollowerID, other: l.AuthorID}, fmt.Sprint(cmp.Or(l.From, id.Min), at, l.Silent))
 	case "mute", "block":
 		all.add(recordKey{kind: l.Type, who: l.UserID, other: l.OtherID}, at)
 	case "post":

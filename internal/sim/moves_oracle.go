@@ -131,7 +131,7 @@ func (t tableOf) userRecords(all records, user string, posts map[string]string) 
 	all.add(recordKey{kind: "user", who: user}, fmt.Sprintf("%q %q %q %s %s", profile.Name, profile.Bio, profile.ImageURL, profile.Data, millis(profile.CreatedAt)))
 	for _, edge := range parsed(t.parts[schema.FollowingPK(user)], schema.ParseEdge) {
 		if t.users[edge.Other] {
-			all.add(recordKey{kind: "follow", who: user, other: edge.Other}, cmp.Or(edge.From, id.Min)+" "+millis(edge.Since))
+			all.add(recordKey{kind: "follow", who: user, other: edge.Other}, fmt.Sprint(cmp.Or(edge.From, id.Min), millis(edge.Since), edge.Silent))
 		}
 	}
 	for _, it := range t.parts[schema.MarksPK(user)] {
@@ -253,6 +253,15 @@ func (t tableOf) checkCounts(user, when string) {
 		if !maps.Equal(likes, some(count.Kinds)) && !t.w.mayLackLikes(p.ID) {
 			l.fail("I3", "%s post %s counts %v, and users have %v", when, p.ID, count.Kinds, likes)
 		}
+	}
+	silent := int64(0)
+	for _, edge := range parsed(t.parts[schema.FollowersPK(user)], schema.ParseEdge) {
+		if edge.Silent {
+			silent++
+		}
+	}
+	if counts.Silent != silent {
+		l.fail("I4", "%s %s has %d silent followers, the count is %d", when, user, silent, counts.Silent)
 	}
 	if is := (feed.Counts{Followers: counts.Followers, Following: counts.Following, Posts: counts.Posts}); err != nil || is != want {
 		l.fail("I4", "%s %s has the counts %+v, want %+v: %v", when, user, is, want, err)

@@ -269,7 +269,10 @@ func (w *World) sawFollow(key table.Key, now *table.Item) {
 		return
 	}
 	of, c := pair{mark.User, mark.Author}, w.acting
+	edge := w.items[schema.FollowingKey(mark.User, mark.Author)]
 	switch {
+	case mark.FollowID != "" && edge != nil && edge.Has(schema.AttrSilent):
+		w.load.fail("I13", "the silent follow of %s by %s has the event %s", mark.Author, mark.User, mark.FollowID)
 	case mark.Kind == schema.MarkBackfill && mark.FollowID == mark.Version:
 		w.notices.follows[of] = schema.Act{Version: mark.Version, State: schema.ActHolds, User: mark.User}
 	case mark.Kind == schema.MarkBackfill && mark.FollowID == "":

@@ -306,7 +306,12 @@ func (w *World) checkNumber(user string, of notices.Notice) {
 	var want int64
 	switch of.Kind {
 	case schema.NoticeFollow:
-		want = int64(len(w.partition(schema.FollowersPK(user))))
+		want = int64(len(w.shownIn(schema.FollowersPK(user))))
+		for _, actor := range of.Actors {
+			if !w.shows(user, actor.UserID, user) {
+				w.load.fail("I13", "%s is shown that %s follows", user, actor.UserID)
+			}
+		}
 	case schema.NoticeLike:
 		e := w.likeNotice(user, of.Target)
 		if e.unsure {

@@ -46,6 +46,23 @@ func (w *World) edge(follower, author string) (followed bool, from string) {
 	return true, res.Item.Str("from")
 }
 
+// shows reports whether a viewer sees that follower follows author. Only the follower sees a silent follow.
+func (w *World) shows(viewer, follower, author string) bool {
+	edge := w.items[schema.FollowingKey(follower, author)]
+	return edge != nil && (viewer == follower || !edge.Has(schema.AttrSilent))
+}
+
+// shownIn returns the users of a partition of edges, in order, without silent follows.
+func (w *World) shownIn(pk string) []string {
+	all := []string{}
+	for _, it := range w.partition(pk) {
+		if user, ok := schema.UserOfSK(it.Key.SK); ok && !it.Has(schema.AttrSilent) {
+			all = append(all, user)
+		}
+	}
+	return all
+}
+
 // checkCounts checks I4, which always holds: counts and items change in one transaction, and an
 // edge has both directions or none.
 func (w *World) checkCounts() {
@@ -65,11 +82,16 @@ func (w *World) checkCounts() {
 		if counts.Followers != int64(len(followers)) || counts.Following != int64(len(following)) || counts.Posts != int64(posts) {
 			l.fail("I4", "%s has counts %+v, and %d followers, %d following, %d posts", user, counts, len(followers), len(following), posts)
 		}
+		if silent := len(followers) - len(w.shownIn(schema.FollowersPK(user))); counts.Silent != int64(silent) {
+			l.fail("I4", "%s has %d silent followers, the count is %d", user, silent, counts.Silent)
+		}
 		for _, it := range following {
 			author, _ := schema.UserOfSK(it.Key.SK)
 			res, err := w.store.Get(context.Background(), table.GetInput{Key: schema.FollowerKey(author, user), Consistent: true})
 			if err != nil || res.Item == nil {
 				l.fail("I4", "%s follows %s in one direction only", user, author)
+			} else if res.Item.Has(schema.AttrSilent) != it.Has(schema.AttrSilent) {
+				l.fail("I4", "%s follows %s silently in one direction only", user, author)
 			}
 		}
 		w.checkHidden(user)

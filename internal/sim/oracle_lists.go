@@ -218,20 +218,23 @@ func (r *reader) checkPosts(ctx context.Context, user string, posts []string) {
 }
 
 // checkEdges checks followers, followees and friends of a user against the edges in the
-// table (I4), and the relationship with one other user.
+// table (I4), and the relationship with one other user. The viewer is the user or the other user.
 func (r *reader) checkEdges(ctx context.Context, user string) {
-	edges := func(pk string) map[string]time.Time {
+	other := r.w.load.other(r.r, user)
+	viewer := []string{user, other}[r.r.IntN(2)]
+	edges := func(pk, viewer string) map[string]time.Time {
 		all := map[string]time.Time{}
 		for _, it := range r.w.partition(pk) {
-			if e, err := schema.ParseEdge(it); err == nil {
+			if e, err := schema.ParseEdge(it); err == nil && (!e.Silent || viewer == user) {
 				all[e.Other] = e.Since
 			}
 		}
 		return all
 	}
-	followers, following, friends := edges(schema.FollowersPK(user)), edges(schema.FollowingPK(user)), map[string]time.Time{}
+	followers, following, friends := edges(schema.FollowersPK(user), ""), edges(schema.FollowingPK(user), viewer), map[string]time.Time{}
+	loud := edges(schema.FollowingPK(user), "")
 	for other, since := range followers {
-		if back, both := following[other]; both && back.After(since) {
+		if back, both := loud[other]; both && back.After(since) {
 			since = back
 		} else if !both {
 			continue
@@ -242,16 +245,16 @@ func (r *reader) checkEdges(ctx context.Context, user string) {
 		name string
 		read func(context.Context, string, page.Request) (page.List[feed.Edge], error)
 		want map[string]time.Time
-	}{{"followers", r.Followers, followers}, {"followees", r.Following, following}, {"friends", r.Friends, friends}} {
+	}{{"followers", r.Followers, followers}, {"followees", func(ctx context.Context, user string, in page.Request) (page.List[feed.Edge], error) {
+		return r.Following(ctx, viewer, user, in)
+	}, following}, {"friends", r.Friends, friends}} {
 		got, err := whole(r, func(page page.Request) (page.List[feed.Edge], error) { return list.read(ctx, user, page) })
 		r.same("I4", list.name+" of "+user, lines(got, func(e feed.Edge) string { return at(e.UserID, e.Since) }), err,
 			lines(sorted(list.want), func(other string) string { return at(other, list.want[other]) }))
 	}
-	other := r.w.load.other(r.r, user)
-	_, follows := following[other]
-	_, followed := followers[other]
+	follows, followed := r.w.shows(viewer, user, other), r.w.shows(viewer, other, user)
 	want := feed.Relationship{Following: follows, FollowedBy: followed, Friends: follows && followed}
-	if got, err := r.Relationship(ctx, user, other); err != nil || got != want {
+	if got, err := r.Relationship(ctx, viewer, user, other); err != nil || got != want {
 		r.w.load.fail("I4", "relationship of %s and %s: %+v, want %+v: %v", user, other, got, want, err)
 	}
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"fanfare/internal/schema"
@@ -17,10 +18,28 @@ import (
 // follower is the span of steps in which an author had a follower. until is 0 for a present follower.
 type follower struct{ since, until int }
 
-// sawEdge handles a write of an author's edge, or of its number of followers.
+// silently ends the name of an operation that makes a silent follow.
+const silently = " silently"
+
+// checkSilence checks that a follow that a call makes or renews has the silence of the call.
+func (w *World) checkSilence(now *table.Item) {
+	c := w.acting
+	if c == nil || now == nil {
+		return
+	}
+	name := w.counting.names[c.op]
+	if follows := strings.HasPrefix(name+" ", "follow ") || strings.HasPrefix(name, "import a follow "); follows && now.Has(schema.AttrSilent) != strings.HasSuffix(name, silently) {
+		w.load.fail("I4", "%s makes %v with the silence %v", name, now.Key, now.Has(schema.AttrSilent))
+	}
+}
+
+// sawEdge handles a write of an edge, or of an author's number of followers.
 func (w *World) sawEdge(key table.Key, now *table.Item) {
 	switch class("", key.PK) {
+	case " following":
+		w.checkSilence(now)
 	case " follower":
+		w.checkSilence(now)
 		user, _ := schema.UserOfSK(key.SK)
 		author := key.PK[len("u#") : len(key.PK)-len("#follower")]
 		of := w.followers[author]

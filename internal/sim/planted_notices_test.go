@@ -74,7 +74,7 @@ func noticeBugs() []bug {
 	s.noticeComment(ctx, byID, c)
 	return commentOf(c), nil`},
 		}},
-		{"end of a follow takes nothing back", "I13", []edit{{end, `	if !now.silent {`, `	if now.silent {`}}},
+		{"end of a follow takes nothing back", "I13", []edit{{end, `	if !now.forgets {`, `	if now.forgets {`}}},
 		{"end of a follow is not looked up", "I13", []edit{{write, `	case !early || a.comment != "":`, `	case !early || a.comment == "":
 		return true, false
 	case a.comment != "":`}}},

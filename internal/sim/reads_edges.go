@@ -14,13 +14,12 @@ import (
 // edgeReads returns the reads of the follows between users.
 func edgeReads() map[string]readKind {
 	between := func(of *read) (string, []string) {
-		there, _ := of.w.edge(of.user, of.other)
-		back, _ := of.w.edge(of.other, of.user)
+		there, back := of.w.shows(of.user, of.user, of.other), of.w.shows(of.user, of.other, of.user)
 		return fmt.Sprint(there, back), []string{schema.FollowingPK(of.user), schema.FollowersPK(of.user), schema.FollowingPK(of.other)}
 	}
 	return map[string]readKind{
 		"relationship": {truth: between, do: func(ctx context.Context, s *domain, of *read) (string, error) {
-			is, err := s.Relationship(ctx, of.user, of.other)
+			is, err := s.Relationship(ctx, of.user, of.user, of.other)
 			return fmt.Sprint(is.Following, is.FollowedBy), err
 		}},
 		"user with follows": {calls: "view.(*Views).Relations", truth: between, do: func(ctx context.Context, s *domain, of *read) (string, error) {
@@ -44,9 +43,8 @@ func edgeReads() map[string]readKind {
 				return fmt.Sprint(v.User.ID, v.User.Following, v.User.FollowedBy)
 			})), err
 		}, truth: func(of *read) (string, []string) {
-			views := lines(of.w.usersIn(schema.FollowersPK(of.other)), func(user string) string {
-				there, _ := of.w.edge(of.user, user)
-				back, _ := of.w.edge(user, of.user)
+			views := lines(of.w.shownIn(schema.FollowersPK(of.other)), func(user string) string {
+				there, back := of.w.shows(of.user, of.user, user), of.w.shows(of.user, user, of.user)
 				return fmt.Sprint(user, there, back)
 			})
 			return fmt.Sprint(views[:min(len(views), page.DefaultLimit)]), []string{schema.FollowersPK(of.other), schema.FollowersPK(of.user), schema.FollowingPK(of.user)}
@@ -68,23 +66,28 @@ func edgeLists() map[string]readKind {
 	return map[string]readKind{
 		"followers": listOf(
 			func(of *read) []string { return []string{schema.FollowersPK(of.other)} },
-			func(of *read) []string { return of.w.usersIn(schema.FollowersPK(of.other)) },
+			func(of *read) []string { return of.w.shownIn(schema.FollowersPK(of.other)) },
 			func(s *domain, ctx context.Context, of *read, in page.Request) (page.List[feed.Edge], error) {
 				return s.Followers(ctx, of.other, in)
 			}),
 		"following": listOf(
 			func(of *read) []string { return []string{schema.FollowingPK(of.other)} },
-			func(of *read) []string { return of.w.usersIn(schema.FollowingPK(of.other)) },
+			func(of *read) []string {
+				if of.other == of.user {
+					return of.w.usersIn(schema.FollowingPK(of.other))
+				}
+				return of.w.shownIn(schema.FollowingPK(of.other))
+			},
 			func(s *domain, ctx context.Context, of *read, in page.Request) (page.List[feed.Edge], error) {
-				return s.Following(ctx, of.other, in)
+				return s.Following(ctx, of.user, of.other, in)
 			}),
 		"friends": listOf(
 			func(of *read) []string {
 				return []string{schema.FollowingPK(of.other), schema.FollowersPK(of.other)}
 			},
 			func(of *read) []string {
-				followers := of.w.usersIn(schema.FollowersPK(of.other))
-				return slices.DeleteFunc(of.w.usersIn(schema.FollowingPK(of.other)), func(user string) bool { return !slices.Contains(followers, user) })
+				followers := of.w.shownIn(schema.FollowersPK(of.other))
+				return slices.DeleteFunc(of.w.shownIn(schema.FollowingPK(of.other)), func(user string) bool { return !slices.Contains(followers, user) })
 			},
 			func(s *domain, ctx context.Context, of *read, in page.Request) (page.List[feed.Edge], error) {
 				return s.Friends(ctx, of.other, in)

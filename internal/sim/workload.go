@@ -506,21 +506,29 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 		author = l.users[(slices.Index(l.users, user)+1)%len(l.users)]
 	}
 	op := l.followOf(user, author, on, r.IntN(3))
-	if on && r.IntN(5) == 0 {
-		op.name, op.do = "import a follow of "+author, l.importFollow(r, user, author)
+	imported := on && r.IntN(5) == 0
+	silent := on && r.IntN(4) == 0
+	switch {
+	case imported:
+		op.name, op.do = "import a follow of "+author, l.importFollow(r, user, author, silent)
+	case silent:
+		op.do = func(ctx context.Context, s *domain) error { return s.FollowSilently(ctx, user, author) }
+	}
+	if silent {
+		op.name += silently
 	}
 	return op
 }
 
 // importFollow makes a follow in the way of an import beside running processes. Each repetition has
 // the same time, years ago, and the same first post of the author. A home requests the backfill.
-func (l *workload) importFollow(r *rand.Rand, user, author string) func(context.Context, *domain) error {
+func (l *workload) importFollow(r *rand.Rand, user, author string, silent bool) func(context.Context, *domain) error {
 	from := id.Min
 	if own := slices.DeleteFunc(slices.Clone(l.posts), func(post string) bool { return l.owner[post] != author }); len(own) > 0 {
 		from = l.choose(r, own)
 	}
 	return func(ctx context.Context, s *domain) error {
-		_, err := s.ImportFollow(ctx, user, author, from, time.Unix(1e8, 0))
+		_, err := s.ImportFollow(ctx, feed.PastFollow{Follower: user, Author: author, From: from, Since: time.Unix(1e8, 0), Silent: silent})
 		return err
 	}
 }

@@ -117,7 +117,7 @@ func (r *reader) hideActs(ctx context.Context, all []Notice) error {
 	var follow map[string]bool
 	if followers := usersOf(all, func(of Notice) bool { return of.Kind == schema.NoticeFollow }); len(followers) > 0 {
 		var err error
-		if follow, err = r.n.access.EdgesTo(ctx, schema.FollowersPK(r.user), followers); err != nil {
+		if follow, err = r.n.access.EdgesTo(ctx, schema.FollowersPK(r.user), followers, schema.AttrSilent); err != nil {
 			return err
 		}
 	}

@@ -148,7 +148,7 @@ func (v *Views) relations(ctx context.Context, viewer string, users []string) (m
 			return err
 		},
 		func(ctx context.Context) (err error) {
-			followers, err = v.access.EdgesTo(ctx, schema.FollowersPK(viewer), users)
+			followers, err = v.access.EdgesTo(ctx, schema.FollowersPK(viewer), users, schema.AttrSilent)
 			return err
 		},
 	)

@@ -116,7 +116,7 @@ func Exercise(t *testing.T, target Target) {
 	s.tokens["deleter"] = target.Service(t, "deleter-"+run, true)
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), reactionRows(target), viewRows(target), idRows(),
+	rows := slices.Concat(tokenRows(target), userRows(), silentRows(), postRows(), commentRows(), likeRows(target), reactionRows(target), viewRows(target), idRows(),
 		homeRows(), muteRows(), blockRows(), ownRows(), repostRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), takeDownRows(), notificationRows(target), exportRows(target), lastRows(target), dataRows())
 	rows = append(rows, strangerRows(rows)...)
 	for _, r := range rows {

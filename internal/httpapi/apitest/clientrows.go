@@ -44,6 +44,9 @@ func profileMethods() []methodRow {
 
 func followMethods() []methodRow {
 	return []methodRow{
+		{method: "FollowSilently", path: "/v1/me/following/u?silent=true", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ben.FollowSilently(ctx, s.annID), listed(ctx, s.ben.Following(s.benID), edge, s.annID), listed(ctx, s.ann.Followers(s.annID), edge), s.ben.Unfollow(ctx, s.annID))
+		}},
 		{method: "Follow", path: "/v1/me/following/u", call: func(ctx context.Context, s *callers) error {
 			return errors.Join(s.ben.Follow(ctx, s.annID), s.ann.Follow(ctx, s.benID))
 		}},

@@ -18,17 +18,26 @@ const decisions = 3
 // list is the result of a read of a partition: the number of items, and a hash of their
 // names and versions. If two reads are equal, the list did not change between them: an edge
 // that was made again has another time, and a deleted post is never made again.
-type list struct{ n, hash int64 }
+type list struct{ n, silent, hash int64 }
+
+// of returns the number that the count in an attribute must have.
+func (l list) of(attr string) int64 {
+	if attr == schema.AttrSilent {
+		return l.silent
+	}
+	return l.n
+}
 
 func (r *run) list(ctx context.Context, pk string, consistent bool) (list, error) {
 	var l list
 	h := fnv.New64a()
-	err := r.each(ctx, table.Query{PK: pk, Consistent: consistent, Project: []string{schema.AttrSince, table.AttrTTL}}, func(it table.Item) error {
+	err := r.each(ctx, table.Query{PK: pk, Consistent: consistent, Project: []string{schema.AttrSince, schema.AttrSilent, table.AttrTTL}}, func(it table.Item) error {
 		if _, post := schema.PostOfSK(it.Key.SK); post && it.Has(table.AttrTTL) {
 			return nil // a post with an end is never counted (I15)
 		}
 		l.n++
-		_, _ = fmt.Fprintf(h, "%s %d\n", it.Key.SK, it.Int(schema.AttrSince)) // Write of a hash never fails
+		l.silent += it.Int(schema.AttrSilent)
+		_, _ = fmt.Fprintf(h, "%s %d %d\n", it.Key.SK, it.Int(schema.AttrSince), it.Int(schema.AttrSilent)) // Write of a hash never fails
 		return nil
 	})
 	l.hash = int64(h.Sum64())
@@ -62,14 +71,19 @@ func (r *run) userItem(ctx context.Context, user string) error {
 	if err := r.profile(ctx, user, items); err != nil {
 		return err
 	}
+	var l list
+	read := "" // the partition of l
 	for _, c := range countsOf(user, items) {
 		if r.cfg.Most > 0 && c.count > int64(r.cfg.Most) {
 			continue
 		}
-		if l, err := r.list(ctx, c.pk, false); err != nil || l.n == c.count {
-			if err != nil {
+		if c.pk != read {
+			if l, err = r.list(ctx, c.pk, false); err != nil {
 				return err
 			}
+			read = c.pk
+		}
+		if l.of(c.attr) == c.count {
 			continue
 		}
 		err := r.suspect(ctx, suspect{read: func(ctx context.Context) (counted, error) {
@@ -92,22 +106,23 @@ func (r *run) userItems(ctx context.Context, user string) (map[table.Key]table.I
 
 // The names of a user's counts.
 const (
-	countPosts, countFollowing, countFollowers = "posts", "followees", "followers"
+	countPosts, countFollowing, countFollowers, countSilent = "posts", "followees", "followers", "silent followers"
 )
 
 func countsOf(user string, items map[table.Key]table.Item) []counted {
 	own := schema.CountsKey(user)
-	followers := counted{
-		kind: UserCount, what: countFollowers, pk: schema.FollowersPK(user),
-		keys: schema.FollowerCountKeys(user), attr: schema.AttrN, items: items,
-	}
-	for _, key := range followers.keys {
-		followers.count += items[key].Int(schema.AttrN)
+	followers := func(what, attr string) counted {
+		c := counted{UserCount, what, schema.FollowersPK(user), 0, schema.FollowerCountKeys(user), attr, items}
+		for _, key := range c.keys {
+			c.count += items[key].Int(attr)
+		}
+		return c
 	}
 	return []counted{
 		{UserCount, countPosts, schema.PostsPK(user), items[own].Int(schema.AttrPosts), []table.Key{own}, schema.AttrPosts, items},
 		{UserCount, countFollowing, schema.FollowingPK(user), items[own].Int(schema.AttrFollowing), []table.Key{own}, schema.AttrFollowing, items},
-		followers,
+		followers(countFollowers, schema.AttrN),
+		followers(countSilent, schema.AttrSilent),
 	}
 }
 
@@ -133,7 +148,7 @@ func (r *run) suspect(ctx context.Context, s suspect) (err error) {
 	if s.counted, err = s.read(ctx); err != nil || len(s.counted.keys) == 0 {
 		return err
 	}
-	if s.before, err = r.list(ctx, s.counted.pk, true); err != nil || s.before.n == s.counted.count {
+	if s.before, err = r.list(ctx, s.counted.pk, true); err != nil || s.before.of(s.counted.attr) == s.counted.count {
 		return err
 	}
 	s.at, s.again = time.Now(), false // the audit's clock may be set, so its time is not used
@@ -193,8 +208,8 @@ func (r *run) decide(ctx context.Context, s suspect) (bool, error) {
 		r.suspects = append(r.suspects, s)
 		return true, nil
 	}
-	return true, r.found(ctx, c.kind, c.keys[0], fmt.Sprintf("the count of %s is %d, and the list has %d", c.what, c.count, after.n), func() (bool, error) {
-		return r.add(ctx, c.items, c.keys[0], nil, table.Attr{Name: c.attr, Value: table.N(after.n - c.count)})
+	return true, r.found(ctx, c.kind, c.keys[0], fmt.Sprintf("the count of %s is %d, and the list has %d", c.what, c.count, after.of(c.attr)), func() (bool, error) {
+		return r.add(ctx, c.items, c.keys[0], nil, table.Attr{Name: c.attr, Value: table.N(after.of(c.attr) - c.count)})
 	})
 }
 

@@ -140,6 +140,14 @@ func damages() []damage {
 			w.must(err)
 			return u.Counts.Followers == 9
 		}},
+		{"the count of silent followers is wrong", audit.UserCount, func(w *world, _ []string) table.Key {
+			w.change(schema.FollowerCountKeys("ann")[0], nil, []table.Attr{attr(schema.AttrSilent, table.N(1))})
+			return schema.FollowerCountKeys("ann")[0]
+		}, func(w *world, _ []string) bool {
+			u, err := w.User(w.t.Context(), "ann")
+			w.must(err)
+			return u.Counts.Followers == 9
+		}},
 		{"a profile is lost", audit.ProfileMissing, func(w *world, _ []string) table.Key {
 			w.drop(schema.ProfileKey("fan7"))
 			return schema.ProfileKey("fan7")
@@ -461,7 +469,7 @@ func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
 		if author == "ann" {
 			from = post
 		}
-		if _, err := w.ImportFollow(ctx, fan, author, from, time.Unix(1e8, 0)); err != nil || rng.IntN(3) == 0 {
+		if _, err := w.ImportFollow(ctx, feed.PastFollow{Follower: fan, Author: author, From: from, Since: time.Unix(1e8, 0)}); err != nil || rng.IntN(3) == 0 {
 			return err
 		}
 		return w.askForBackfill(ctx, fan, author)

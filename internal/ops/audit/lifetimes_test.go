@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/ops/audit"
@@ -70,7 +71,7 @@ func TestAPostThatSoonLeavesOwesNoEntry(t *testing.T) {
 				w.must(w.Follow(t.Context(), "bob", "ann"))
 				w.quiet()
 				w.drop(schema.MarkKey("bob", "ann")) // the mark has expired
-				_, err := w.ImportFollow(t.Context(), "carl", "ann", id.Min, w.now().Add(-timelineTTL))
+				_, err := w.ImportFollow(t.Context(), feed.PastFollow{Follower: "carl", Author: "ann", From: id.Min, Since: w.now().Add(-timelineTTL)})
 				require.NoError(t, err)
 
 				made := w.now().Add(left - timelineTTL)

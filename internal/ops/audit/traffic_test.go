@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
@@ -73,7 +74,7 @@ func TestAnImportedFollowIsOwedNoEntryBeforeItsBackfillAndBelowItsFirstPost(t *t
 				posts := w.delivered(3)
 				longAgo := time.Now().Add(-2 * 365 * 24 * time.Hour)
 				for follower, from := range map[string]string{"carl": posts[1], "dora": id.Min} {
-					pending, err := w.ImportFollow(t.Context(), follower, "ann", from, longAgo)
+					pending, err := w.ImportFollow(t.Context(), feed.PastFollow{Follower: follower, Author: "ann", From: from, Since: longAgo})
 					w.must(err)
 					require.True(t, pending)
 				}
@@ -203,7 +204,7 @@ func TestAFollowThatComesAgainMeanwhileIsOwedNothingYet(t *testing.T) {
 		w.people("ann", "carl")
 		longAgo := time.Now().Add(-2 * 365 * 24 * time.Hour)
 		imported := func() {
-			_, err := w.ImportFollow(t.Context(), "carl", "ann", id.Min, longAgo)
+			_, err := w.ImportFollow(t.Context(), feed.PastFollow{Follower: "carl", Author: "ann", From: id.Min, Since: longAgo})
 			w.must(err)
 		}
 		imported()

@@ -321,7 +321,7 @@ func followRecord(follower, author string, edge schema.Edge) *record {
 	if from == id.Min {
 		from = ""
 	}
-	return &record{Type: kindFollow, FollowerID: follower, AuthorID: author, From: from, Time: edge.Since}
+	return &record{Type: kindFollow, FollowerID: follower, AuthorID: author, From: from, Time: edge.Since, Silent: edge.Silent}
 }
 
 // post writes a post. A quote has its original only if the original lives.

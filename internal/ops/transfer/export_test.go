@@ -141,6 +141,18 @@ func TestAnExportOfAUserHasAllThatIsTheUsers(t *testing.T) {
 	assert.Error(t, transfer.ExportUser(t.Context(), config(store), "nobody", &bytes.Buffer{}))
 }
 
+// Only the follower's own export has a silent follow.
+func TestAnExportOfAUserHasNoSilentFollowsByOthers(t *testing.T) {
+	t.Parallel()
+	store := tabletest.NewMemory()
+	everyThing(t, store)
+	for user, want := range map[string]bool{"ann": false, "bob": true} {
+		var out bytes.Buffer
+		require.NoError(t, transfer.ExportUser(t.Context(), config(store), user, &out))
+		assert.Equal(t, want, strings.Contains(out.String(), `"type":"follow"`), user)
+	}
+}
+
 // The export of a user consists of lines of the whole export, byte for byte, and has no private lines of other
 // users. Without the index of likes by user, it has all lines except the likes.
 func TestAnExportOfAUserHasTheLinesOfTheWholeOne(t *testing.T) {

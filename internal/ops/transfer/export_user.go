@@ -74,7 +74,7 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 const exportBuffer = 32 << 10
 
 // follow writes a follow by the user, or a follow by one of the user's followers. The
-// lowest post id of a follow is in the edge under the follower.
+// lowest post id of a follow is in the edge under the follower. Only the follower sees a silent follow.
 func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) error {
 	edge, err := schema.ParseEdge(it)
 	if err != nil {
@@ -82,6 +82,9 @@ func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) e
 	}
 	if pk == schema.FollowingPK(user) {
 		return writeRecord(e.out, *followRecord(user, edge.Other, edge))
+	}
+	if edge.Silent {
+		return nil
 	}
 	own, err := e.store.Get(ctx, table.GetInput{Key: schema.FollowingKey(edge.Other, user), Consistent: true})
 	if err != nil || own.Item == nil { // the follow has ended during the export

@@ -56,7 +56,9 @@ func everyThing(t *testing.T, store table.Store) {
 	require.NoError(t, s.ImportBlock(t.Context(), "ann", "cid", today.Add(-day)))
 	require.NoError(t, s.ImportBookmark(t.Context(), "bob", p.ID, today.Add(-time.Minute)))
 	require.NoError(t, s.ImportMarker(t.Context(), "bob", "home", "p", today.Add(-time.Minute)))
-	_, err = s.ImportFollow(t.Context(), "bob", "ann", id.Floor(today.Add(-2*day)), today.Add(-day))
+	follow := feed.PastFollow{Follower: "bob", Author: "ann", From: id.Floor(today.Add(-2 * day)), Since: today.Add(-day), Silent: true}
+	full(follow)
+	_, err = s.ImportFollow(t.Context(), follow)
 	require.NoError(t, err)
 }
 

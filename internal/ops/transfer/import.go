@@ -256,7 +256,7 @@ func (im *importer) follow(ctx context.Context, r *record) error {
 	if from == "" {
 		from = id.Min
 	}
-	pending, err := im.feed.ImportFollow(ctx, r.FollowerID, r.AuthorID, from, r.Time)
+	pending, err := im.feed.ImportFollow(ctx, feed.PastFollow{Follower: r.FollowerID, Author: r.AuthorID, From: from, Since: r.Time, Silent: r.Silent})
 	if err != nil || !pending {
 		return err
 	}

@@ -79,7 +79,7 @@ var kinds = []kindSpec{ //nolint:gochecknoglobals // a constant in all but name
 		export: (*exporter).user, stage: withUser,
 	},
 	{
-		name: kindFollow, required: []string{"follower_id", "author_id", "time"}, optional: []string{"from"},
+		name: kindFollow, required: []string{"follower_id", "author_id", "time"}, optional: []string{"from", "silent"},
 		check: (*checks).follow, key: func(r *record) string { return r.FollowerID }, write: (*importer).follow,
 		items: func(r *record, _ schema.PostRef) []table.Key {
 			return []table.Key{schema.FollowerKey(r.AuthorID, r.FollowerID), schema.FollowingKey(r.FollowerID, r.AuthorID)}

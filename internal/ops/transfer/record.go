@@ -54,6 +54,7 @@ type record struct {
 	// Content has the text of a comment, the data of a user, and the kind of a like, too.
 	messages.Content
 	From     string     `json:"from,omitempty"`
+	Silent   bool       `json:"silent,omitempty"`
 	Position string     `json:"position,omitempty"`
 	Time     time.Time  `json:"time"`
 	EditedAt *time.Time `json:"edited_at,omitempty"`

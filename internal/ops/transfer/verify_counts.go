@@ -47,12 +47,13 @@ func (v *verifier) users(ctx context.Context) error {
 			do(func(ctx context.Context) error {
 				defer ph.add(1)
 				for _, c := range []struct {
-					what, pk string
-					of       func(schema.Counts) int64
+					what, pk, has string // only items with the attribute has, if not ""
+					of            func(schema.Counts) int64
 				}{
-					{"posts of ", schema.PostsPK(user), func(c schema.Counts) int64 { return c.Posts }},
-					{"followers of ", schema.FollowersPK(user), func(c schema.Counts) int64 { return c.Followers }},
-					{"users that follow from ", schema.FollowingPK(user), func(c schema.Counts) int64 { return c.Following }},
+					{"posts of ", schema.PostsPK(user), "", func(c schema.Counts) int64 { return c.Posts }},
+					{"followers of ", schema.FollowersPK(user), "", func(c schema.Counts) int64 { return c.Followers }},
+					{"silent followers of ", schema.FollowersPK(user), schema.AttrSilent, func(c schema.Counts) int64 { return c.Silent }},
+					{"users that follow from ", schema.FollowingPK(user), "", func(c schema.Counts) int64 { return c.Following }},
 				} {
 					err := v.settled(ctx, c.what+user, func(ctx context.Context) (counted, listed string, err error) {
 						items, _, err := table.Collect(v.store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
@@ -64,8 +65,8 @@ func (v *verifier) users(ctx context.Context) error {
 							return "", "", err
 						}
 						there := 0
-						err = each(ctx, v.store, table.Query{PK: c.pk, Project: []string{table.AttrTTL}}, func(it table.Item) error {
-							if !it.Has(table.AttrTTL) { // a post with an end is never counted (I15)
+						err = each(ctx, v.store, table.Query{PK: c.pk, Project: []string{table.AttrTTL, schema.AttrSilent}}, func(it table.Item) error {
+							if !it.Has(table.AttrTTL) && (c.has == "" || it.Has(c.has)) { // a post with an end is never counted (I15)
 								there++
 							}
 							return nil
