@@ -226,7 +226,7 @@ sim-planted:
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.run '^TestEveryPlantedBugIsFound$$' -planted
 	$(GO) test -count=1 ./internal/archive ./internal/archiving ./internal/disk ./internal/restore ./internal/stream ./internal/follow ./internal/pair -run '^TestEveryPlantedBugIsFound$$' -planted
 
-# Checks some thousand short histories of follows and likes, of the simulation and of real processes. It
+# Checks some thousand short histories of follows, reposts and likes, of the simulation and of real processes. It
 # also checks that the models refuse the histories of the product with planted bugs. It takes minutes.
 histories:
 	$(GO) test -C e2e -tags invariants -timeout 30m -v ./histories -planted -from $(FROM)

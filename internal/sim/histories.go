@@ -17,11 +17,11 @@ import (
 	"fanfare/messages"
 )
 
-// If a run asks for histories, clients of a few users follow, react and read concurrently during
+// If a run asks for histories, clients of a few users follow, repost, react and read concurrently during
 // the storms. The run records the calls with their order in time, and the test in e2e/histories
 // compares the record with a model.
 
-// Call is one call of a history about one register. A register is an edge or a reaction, and is on or off.
+// Call is one call of a history about one register. A register is an edge, a repost or a reaction, and is on or off.
 type Call struct {
 	Register string
 	Client   int
@@ -119,10 +119,10 @@ func (h *histories) next() bool {
 		return false
 	}
 	other, post := historian((user+1+h.rng.IntN(historians-1))%historians), h.posts[h.rng.IntN(len(h.posts))]
-	edge, like := "follow "+historian(user)+" "+other, "like "+historian(user)+" "+post
+	edge, like, repost := "follow "+historian(user)+" "+other, "like "+historian(user)+" "+post, "repost "+historian(user)+" "+post
 	me, on := historian(user), h.rng.IntN(2) == 0
 	op := &operation{user: clientOf(user, client)}
-	switch h.rng.IntN(5) {
+	switch h.rng.IntN(7) {
 	case 0:
 		h.write(op, &Call{Register: edge, Client: client, Write: true, On: on}, func(ctx context.Context, s *domain) error {
 			if on {
@@ -143,6 +143,27 @@ func (h *histories) next() bool {
 				return s.Like(ctx, me, post)
 			}
 			return s.Unlike(ctx, me, post)
+		})
+	case 4:
+		c := &Call{Register: repost, Client: client, Write: true, On: on}
+		h.write(op, c, func(ctx context.Context, s *domain) error {
+			if on {
+				_, err := s.Repost(ctx, me, post)
+				return err
+			}
+			return s.EndRepost(ctx, me, post)
+		})
+		if settle := op.settle; on {
+			op.settle = func(err error) { // a worker may have to write an answered repost
+				if settle(err); err == nil && !h.reposted(me, post) {
+					c.Ended = Never
+				}
+			}
+		}
+	case 5: // an eventually consistent read
+		h.read(op, h.w.shape.Lag, func(ctx context.Context, s *domain) ([]Call, error) {
+			seen, err := s.PostView(ctx, me, post)
+			return []Call{{Register: repost, Client: client, On: seen.Reposted}}, err
 		})
 	default: // an eventually consistent read
 		h.read(op, h.w.shape.Lag, func(ctx context.Context, s *domain) ([]Call, error) {
@@ -244,9 +265,21 @@ func (h *histories) quiet() {
 			}
 		}
 		for _, post := range h.posts {
+			h.stored("repost "+historian(user)+" "+post, h.reposted(historian(user), post))
 			h.stored("like "+historian(user)+" "+post, h.w.book.likes[post][historian(user)].Kind == schema.KindLike)
 		}
 	}
+}
+
+// reposted reports whether a repost of a post by a user is in the table.
+func (h *histories) reposted(user, post string) bool {
+	it := h.w.items[schema.RepostKey(user, post)]
+	if it == nil {
+		return false
+	}
+	bound, err := schema.ParseRepost(*it)
+	ref := h.w.refOf(bound.R)
+	return err == nil && ref != nil && !ref.Deleted
 }
 
 func (h *histories) stored(register string, on bool) {

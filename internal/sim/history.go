@@ -72,6 +72,9 @@ func (w *World) lostWindow(post string, count *table.UpdateInput) {
 		l.fail("oracle", "%v", err)
 		return
 	}
+	if ref.RepostOf != "" {
+		return // nobody likes a repost
+	}
 	w.write(schema.LikeEnd{Inc: inc, Lost: map[string]bool{post: true}}.Item())
 	w.write(schema.Like{
 		Post: post, User: user, Kind: schema.KindLike, Version: version, Flush: schema.Flush{Inc: inc, Seq: 3}, LikeShards: ref.LikeShards, Indexed: w.seed%2 == 0,
