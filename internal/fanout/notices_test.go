@@ -2,6 +2,7 @@ package fanout_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -66,6 +67,18 @@ func TestTheAuthorOfTheOriginalIsToldOfARepost(t *testing.T) {
 	sent := len(w.queued)
 	w.must(handle(t.Context(), w.worker, e))
 	assert.Len(t, w.queued, sent, "a deleted repost does not count")
+}
+
+// A repost counts whether or not users have notifications.
+func TestARepostCountsWithoutNotifications(t *testing.T) {
+	w := newWorld(t, 1)
+	e := w.post()
+	e.Text, e.Reference = "", messages.Reference{RepostOf: w.newID(), OfAuthor: "bob", OfShards: 1}
+	w.must(handle(t.Context(), w.worker, e))
+	require.NotEmpty(t, w.queued)
+	like, kind, ok := messages.ActionOf(w.queued[len(w.queued)-1])
+	require.True(t, ok)
+	assert.Equal(t, e.RepostOf+" "+messages.Reposter(e.PostID)+" true", fmt.Sprint(like.PostID, " ", like.UserID, " ", kind != ""))
 }
 
 func TestTheNotificationsOfADeletedPostGo(t *testing.T) {
