@@ -47,3 +47,51 @@ func TestTheEndOfARepostThatHasEndedSucceeds(t *testing.T) {
 		require.Nil(t, w.item(schema.RepostKey("bob", p.ID)))
 	}
 }
+
+// A repost is in a home as long as its original lives, whatever ends the original.
+func TestARepostLeavesHomesWithItsOriginal(t *testing.T) {
+	for name, ends := range map[string]func(w *world, p feed.Post) error{
+		"a deletion": func(w *world, p feed.Post) error { return w.DeletePost(t.Context(), "dan", p.ID) },
+		"a take-down": func(w *world, p feed.Post) error {
+			_, err := w.TakeDown(t.Context(), "mod", p.ID, "spam")
+			return err
+		},
+		"its end": func(w *world, _ feed.Post) error { w.clock.add(2 * time.Hour); return nil },
+		"the removal of its author": func(w *world, _ feed.Post) error {
+			return w.Remove(t.Context(), "dan", func(int) {})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.users("ann", "bob", "dan")
+			w.follow("ann", "bob")
+			w.deliver()
+			p := w.story("dan", time.Hour)
+			w.repost("bob", p.ID)
+			w.deliver()
+			w.clock.add(2 * time.Minute)
+			w.lines("ann", "bob>story")
+			require.NoError(t, ends(w, p))
+			w.lines("ann")
+			w.lines("bob")
+		})
+	}
+}
+
+// A post that is too old for homes shows again at its repost, for the time of the repost.
+func TestARepostShowsAnOldPostAgain(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "dan")
+	w.follow("ann", "bob")
+	w.follow("ann", "dan")
+	w.deliver()
+	p := w.post("dan", "p")
+	w.deliver()
+	w.clock.add(timelineTTL + time.Hour)
+	w.lines("ann")
+	w.repost("bob", p.ID)
+	w.deliver()
+	w.lines("ann", "bob>p")
+	w.clock.add(timelineTTL + time.Hour)
+	w.lines("ann")
+}
