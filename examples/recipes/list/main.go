@@ -33,11 +33,11 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	as := service.ActAs(args[1])
+	if _, err := as.PutMe(ctx, client.ProfileInput{Name: args[1]}); err != nil {
+		return err
+	}
 	switch {
 	case len(args) == 4 && args[2] == "add":
-		if _, err := as.PutMe(ctx, client.ProfileInput{Name: args[1]}); err != nil {
-			return err
-		}
 		return as.FollowSilently(ctx, args[3])
 	case len(args) == 4:
 		return as.Unfollow(ctx, args[3])
