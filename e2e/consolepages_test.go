@@ -247,3 +247,45 @@ func TestAPageThatWasAwayShowsTheNewestEdit(t *testing.T) {
 	shows("third")
 	p.stop(t)
 }
+
+// TestChangesOfAPostReachTheCardOfItsRepost edits and deletes posts that a home shows at the places of their reposts, and ends
+// a repost. The home of the page lists the authors of the posts, too.
+func TestChangesOfAPostReachTheCardOfItsRepost(t *testing.T) {
+	t.Parallel()
+	p, u, ann, grace := newTown(t)
+	bob := u.as(t, "bob")
+	_, err := bob.PutMe(t.Context(), client.ProfileInput{Name: "Bob"})
+	require.NoError(t, err)
+	for _, author := range []string{"grace", "bob"} {
+		require.NoError(t, u.as(t, "ann").Follow(t.Context(), author))
+	}
+	cards := func(what, want string) {
+		ann.until(what, fmt.Sprintf(`[...document.querySelectorAll("#home > .entry:not([hidden])")].map(e => e.querySelector(".text").textContent + (e.querySelector(".facts").textContent.includes("reposted by Bob") ? " by Bob" : "")).join() === %q`, want))
+	}
+	post := func(text string) string {
+		post, err := grace.CreatePost(t.Context(), client.PostInput{Text: text})
+		require.NoError(t, err)
+		return post.ID
+	}
+	repost := func(post string) {
+		_, err := bob.Repost(t.Context(), post)
+		require.NoError(t, err)
+	}
+	one, two := post("one"), post("two")
+	cards("the posts are there", "two,one")
+	repost(one)
+	cards("the repost hides the post below it", "one by Bob,two")
+	edited := "One"
+	_, err = grace.EditPost(t.Context(), one, client.PostEdit{Text: &edited})
+	require.NoError(t, err)
+	cards("the edit keeps the name of the reposter", "One by Bob,two")
+	require.NoError(t, bob.EndRepost(t.Context(), one))
+	cards("the end of the repost shows the post at its place", "two,One")
+	repost(two)
+	ann.here("/", `document.querySelector("#live.on")`)
+	cards("the page is read", "two by Bob,One")
+	require.NoError(t, grace.DeletePost(t.Context(), two))
+	cards("the deletion reaches the repost", "One")
+	ann.isClean(u.http)
+	p.stop(t)
+}

@@ -20,24 +20,30 @@ const text = (post, whole) => rich(whole ? post.text : cut(post.text, LONG), pos
 // text and all times.
 export const entry = (item, whole = false) => markup("entry", parts(item, whole));
 
-// element returns the same element in a fragment.
-export const element = item => draw("entry", parts(item, false));
+// redrawn returns the element of a post at the place of a card, with the line of the card's reposter, as a fragment.
+export const redrawn = (card, item) => draw("entry", parts(item, false, place(card), card.dataset.line));
+
+// place returns the id of the post or the repost at whose place a list shows a card.
+export const place = card => card.id.slice(2);
+
+// cards returns the cards of a post: the card at its place, and the cards of its reposts.
+export const cards = post => [...document.querySelectorAll(".entry")].filter(card => place(card) === post || card.dataset.post === post);
 
 const timesReposted = n => n > 0 ? number(n) : "";
 
 // name returns the name of an item's author.
 const name = item => item.author?.name || item.post.author_id;
 
-// A repost shows its original, and names its own author. A quote names the quoted post's author and text.
-function parts(item, whole, by = "") {
-  if (item.repost) return parts({ ...item.repost, bookmarked: item.bookmarked, reposted: item.reposted }, whole, "reposted by " + name(item));
+// A repost shows its original at its own place, with a line that names the reposter. A quote names the quoted post's author and text.
+function parts(item, whole, place = item.post.id, line = "") {
+  if (item.repost) return parts({ ...item.repost, bookmarked: item.bookmarked, reposted: item.reposted }, whole, item.post.id, "reposted by " + name(item));
   const { post } = item, counts = item.reactions ?? {}, images = pictures(post.images, whole ? undefined : MANY);
   const quotes = item.quote && `quotes ${name(item.quote)}: ${about(item.quote.post, 60)}`;
   return {
-    ...item, ...images, post, face: face(post.author_id, item.author?.name, item.author?.image_url),
+    ...item, ...images, post, place, line, face: face(post.author_id, item.author?.name, item.author?.image_url),
     text: text(post, whole), long: images.more || !whole && cut(post.text, LONG) !== post.text,
     edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
-    ends: [by, quotes, post.expires_at && "ends " + exact(post.expires_at)].filter(Boolean).join(", "), data: post.data && JSON.stringify(post.data, null, 2),
+    ends: [line, quotes, post.expires_at && "ends " + exact(post.expires_at)].filter(Boolean).join(", "), data: post.data && JSON.stringify(post.data, null, 2),
     likes: number(item.like_count ?? counts.like ?? 0), comments: item.comment_count > 0 ? number(item.comment_count) : "",
     reposts: item.repost_count ?? 0, repostsWord: timesReposted(item.repost_count), again: String(Boolean(item.reposted)), marked: String(Boolean(item.bookmarked)), pressed: String(Boolean(item.liked)),
     choices: kinds().map(kind => ({ kind, post: post.id, pressed: String(item.reaction === kind) })), chooses: kinds().length > 0,
@@ -84,22 +90,22 @@ export function delivery(d, from) {
   });
 }
 
-const shown = post => document.getElementById("p-" + post);
+const within = (post, selector) => cards(post).flatMap(card => [...card.querySelectorAll(selector)]);
 
 // count shows the counts of a post.
 export function count(post, likes, counts) {
-  const e = shown(post)?.querySelector(".count");
-  if (!e) return;
-  e.textContent = number(likes);
-  e.classList.remove("counting");
-  shown(post).querySelector(".kinds").replaceChildren(...reactions(post, counts).flatMap(r => [draw("count", r), " "]));
+  for (const e of within(post, ".count")) {
+    e.textContent = number(likes);
+    e.classList.remove("counting");
+  }
+  for (const e of within(post, ".kinds")) e.replaceChildren(...reactions(post, counts).flatMap(r => [draw("count", r), " "]));
 }
 
 // settle reads the counts of a post after its likes were counted. If the stream has already sent the
 // counts, settle does nothing. The stream has only the counts of the newest posts.
 function settle(post) {
-  const waits = () => shown(post)?.querySelector(".counting");
-  shown(post).querySelector(".count").classList.add("counting");
+  const waits = () => within(post, ".counting").length > 0;
+  for (const e of within(post, ".count")) e.classList.add("counting");
   setTimeout(() => {
     if (!waits()) return;
     call("GET", `/v1/posts/${encodeURIComponent(post)}/reactions/count`).then(c => { if (waits()) count(post, c.counts.like ?? 0, c.counts); }, e => toast(e.message));
@@ -108,8 +114,8 @@ function settle(post) {
 
 // reacted shows the one reaction that a user has to a post: a like is one, too.
 export function reacted(button) {
-  const on = button.getAttribute("aria-pressed") !== "true", { post } = button.dataset;
-  for (const b of shown(post).querySelectorAll(".like, .kind")) b.setAttribute("aria-pressed", String(on && b === button));
+  const on = button.getAttribute("aria-pressed") !== "true", { post } = button.dataset, kind = b => b.getAttribute("hx-put");
+  for (const b of within(post, ".like, .kind")) b.setAttribute("aria-pressed", String(on && kind(b) === kind(button)));
   settle(post);
 }
 

@@ -2,7 +2,7 @@
 // the page about new posts.
 import { number, some } from "./words.js";
 import { bell, call, expired, me } from "./session.js";
-import { count, element, entry } from "./posts.js";
+import { cards, count, entry, place, redrawn } from "./posts.js";
 import { byID } from "./wires.js";
 
 // QUIET is the time between two announcements, in milliseconds. A busy home would talk all the time.
@@ -27,17 +27,35 @@ const alive = (text, on) => {
   e.classList.toggle("on", on);
 };
 
-const shown = post => document.getElementById("p-" + post);
+const remove = post => cards(post).forEach(card => card.remove());
 
-// put draws a post of the page again. The stream does not know the user's bookmarks and reposts.
+// put draws the cards of a post again. The stream does not know the user's bookmarks and reposts.
 function put(item) {
-  const pressed = button => shown(item.post.id)?.querySelector(button).ariaPressed === "true";
-  for (const e of byID(document.getElementById("home"), [...element({ bookmarked: pressed(".mark"), reposted: pressed(".again"), ...item }).children])) htmx.process(e);
+  for (const card of cards(item.post.id)) {
+    const pressed = button => card.querySelector(button).ariaPressed === "true";
+    const drawn = redrawn(card, { bookmarked: pressed(".mark"), reposted: pressed(".again"), ...item });
+    for (const e of byID(document.getElementById("home"), [...drawn.children])) htmx.process(e);
+  }
+}
+
+// once hides each card below another card of the same post, as a page of the home leaves it out.
+function once(home) {
+  const posts = new Set();
+  for (const card of home.children) {
+    card.hidden = posts.has(card.dataset.post);
+    posts.add(card.dataset.post);
+  }
 }
 
 // since has the events of posts since the last request for the home: an item, or null for a deletion. The
 // answer may be older.
 const since = new Map();
+
+// changed returns an item after these events, or null if the post, or the original of a repost, was deleted.
+function changed(item) {
+  const event = since.get(item.post.id), repost = item.repost && changed(item.repost);
+  return event === null || repost === null ? null : { ...item, ...event, ...repost && { repost } };
+}
 
 // again reads the home. The stream does not repeat the changes that the page has missed.
 function again() {
@@ -49,17 +67,17 @@ function again() {
 // home does not have any more, and reads the older posts of the open page.
 export function filled(page) {
   const ids = page.items.map(item => item.post.id), first = ids[0] ?? "", last = page.next_cursor ? ids.at(-1) : "";
-  const others = [...document.querySelectorAll("#home > .entry")].map(e => e.id.slice(2)).filter(id => !ids.includes(id) && id < first);
-  for (const id of others) if (id > last) shown(id).remove();
+  const others = [...document.querySelectorAll("#home > .entry")].map(place).filter(id => !ids.includes(id) && id < first);
+  for (const id of others) if (id > last) document.getElementById("p-" + id).remove();
   older(others.filter(id => id < last)).catch(() => {}); // the next opening of the stream repeats it
-  return { ...page, items: page.items.map(item => since.has(item.post.id) ? since.get(item.post.id) && { ...item, ...since.get(item.post.id) } : item).filter(Boolean) };
+  return { ...page, items: page.items.map(changed).filter(Boolean) };
 }
 
 async function older(ids) {
   while (ids.length) {
     const { items, missing, rest = [] } = await call("GET", "/v1/posts?ids=" + ids.slice(0, 100).join());
-    for (const id of missing) shown(id)?.remove();
-    for (const item of items) if (shown(item.post.id) && !since.has(item.post.id)) put(item);
+    for (const id of missing) remove(id);
+    for (const item of items.map(changed).filter(Boolean)) put(item);
     ids = [...rest, ...ids.slice(100)];
   }
 }
@@ -67,11 +85,11 @@ async function older(ids) {
 const events = {
   deleted({ post_id }) {
     since.set(post_id, null);
-    shown(post_id)?.remove();
+    remove(post_id);
   },
   edited(item) {
     since.set(item.post.id, item);
-    if (shown(item.post.id)) put(item);
+    put(item);
   },
   stale: again,
   likes: data => count(data.post_id, data.count, data.reactions),
@@ -92,6 +110,8 @@ function receive(e) {
 
 // follow connects the page with the stream. Call follow before htmx begins.
 export function follow() {
+  const home = document.getElementById("home");
+  new MutationObserver(() => once(home)).observe(home, { childList: true });
   document.addEventListener("htmx:sse:after:connection", () => {
     alive("live", true);
     again();
