@@ -148,6 +148,9 @@ func (s *live) update(b block) (u Update, ok bool, err error) {
 	case name == "deleted":
 		u.Deleted = new(DeletedUpdate)
 		err = json.Unmarshal([]byte(data), u.Deleted)
+	case name == "changed":
+		u.Changed = new(ChangedUpdate)
+		err = json.Unmarshal([]byte(data), u.Changed)
 	case name == "stale":
 		u.Stale = true
 	case name == "likes":

@@ -260,6 +260,9 @@ type Update struct {
 	Edited *HomeItem
 	// Deleted is the deletion of a post. It may come twice. Its reposts leave the page, too.
 	Deleted *DeletedUpdate
+	// Changed has the id of an edited post that the home does not have. If the page shows the post inside a repost or a quote,
+	// read the post again (PostViews).
+	Changed *ChangedUpdate
 	// Likes is the new like count of a post.
 	Likes *LikesUpdate
 	// Unread is the number of unread notifications; 10 means 10 or more.
@@ -271,6 +274,11 @@ type Update struct {
 
 // DeletedUpdate is the deletion of a post.
 type DeletedUpdate struct {
+	PostID string `json:"post_id"`
+}
+
+// ChangedUpdate is the edit of a post.
+type ChangedUpdate struct {
 	PostID string `json:"post_id"`
 }
 

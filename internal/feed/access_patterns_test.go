@@ -391,7 +391,7 @@ func writePatterns() []accessPattern {
 			_, err := s.TakeDown(ctx, "moderation", s.ids[3], strings.Repeat("x", 100))
 			return err
 		}},
-		{"repost", "`p#P` / `info`, a look for a block, the binding in `u#U#repost`; then as a post", func(ctx context.Context, s *sample) error {
+		{"repost", "`p#P` / `info` with its flag, a look for a block, the binding in `u#U#repost`; then as a post", func(ctx context.Context, s *sample) error {
 			_, err := s.cold().Repost(ctx, "viewer", s.ids[4])
 			return err
 		}},

@@ -17,20 +17,22 @@ func (s *Service) noted(ops []table.TransactOp, of schema.PostRef) ([]table.Tran
 	if s.access.Local {
 		return ops, nil
 	}
-	change, err := s.change(of.Author, of.ID, true)
+	change, err := s.change(schema.Change{Post: of.ID, Author: of.Author, Deleted: true, Referred: of.Referred})
 	return append(ops, table.TransactOp{Put: change}), err
 }
 
 // noteEdit adds an edit to the log of changes, even if the caller has left. Without the note, pages that
 // are open at other processes have the old text until their stream opens again. So an edit is answered
-// only after its note.
-func (s *Service) noteEdit(ctx context.Context, author, post string) error {
-	if s.access.Local {
-		return nil
-	}
+// only after its note. In a local table, only the edit of a referred post has a note: its write tells the streams of the
+// process that homes without the author may show the post.
+func (s *Service) noteEdit(ctx context.Context, edited schema.PostRef) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	change, err := s.change(author, post, false)
+	referred := s.referred(ctx, edited)
+	if s.access.Local && !referred {
+		return nil
+	}
+	change, err := s.change(schema.Change{Post: edited.ID, Author: edited.Author, Referred: referred})
 	if err != nil {
 		return err
 	}
@@ -38,8 +40,17 @@ func (s *Service) noteEdit(ctx context.Context, author, post string) error {
 	return err
 }
 
-func (s *Service) change(author, post string, deleted bool) (*table.PutInput, error) {
-	event, err := s.access.IDs.New()
-	c := schema.Change{Event: event, Post: post, Author: author, Deleted: deleted}
+// referred reports whether a repost or a quote of a post may show the text from before an edit that has just been made: each
+// repost that is made after this read shows the new text.
+func (s *Service) referred(ctx context.Context, edited schema.PostRef) bool {
+	if edited.Referred {
+		return true
+	}
+	now, err := s.access.PostByID(ctx, edited.ID)
+	return err != nil || now.Referred
+}
+
+func (s *Service) change(c schema.Change) (_ *table.PutInput, err error) {
+	c.Event, err = s.access.IDs.New()
 	return &table.PutInput{Item: c.Item(s.access.Now())}, err
 }

@@ -27,7 +27,7 @@ func TestTheCostOfARequestIsThatOfItsTableCalls(t *testing.T) {
 		"an edit": {func(ctx context.Context) error {
 			_, err := w.EditPost(ctx, "ann", p.ID, feed.PostEdit{Text: new("y")})
 			return err
-		}, []float64{3, 6}},
+		}, []float64{4, 8}},
 	}
 	for name, c := range calls {
 		ctx, cost := access.WithCost(t.Context())

@@ -40,7 +40,7 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	}
 	var edited Post
 	err = s.access.RetryChanged(func() (changed bool, err error) {
-		edited, changed, err = s.edit(ctx, user, post, edit)
+		edited, changed, err = s.edit(ctx, byID, edit)
 		return changed, err
 	})
 	return edited, err
@@ -48,8 +48,8 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 
 // edit makes one attempt of EditPost. changed reports that another edit changed the field that would have
 // remained in the post.
-func (s *Service) edit(ctx context.Context, user, post string, edit PostEdit) (edited Post, changed bool, err error) {
-	key := schema.PostKey(user, post)
+func (s *Service) edit(ctx context.Context, byID schema.PostRef, edit PostEdit) (edited Post, changed bool, err error) {
+	key := schema.PostKey(byID.Author, byID.ID)
 	remains, err := s.remains(ctx, key, edit)
 	if err != nil {
 		return Post{}, false, err
@@ -77,7 +77,7 @@ func (s *Service) edit(ctx context.Context, user, post string, edit PostEdit) (e
 		}
 		return Post{}, len(remains) > 0, err
 	}
-	noted := s.noteEdit(ctx, user, post) // a failed update may have happened
+	noted := s.noteEdit(ctx, byID) // a failed update may have happened
 	if err = cmp.Or(err, noted); err != nil {
 		return Post{}, false, fault.Wrap("table", err)
 	}

@@ -160,6 +160,9 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
 	if post.QuoteOf != "" {
 		of, err := s.original(ctx, post.QuoteOf)
+		if err == nil {
+			err = s.refer(ctx, of)
+		}
 		if failed := access.Failure(err); failed != nil {
 			return schema.PostRef{}, failed
 		}
@@ -178,6 +181,9 @@ func (s *Service) ImportRepost(ctx context.Context, repost, user, post string) (
 	err = s.access.RetryChanged(func() (bool, error) {
 		made = schema.PostRef{Deleted: true}
 		after, of, err := s.access.WriterAndPost(ctx, user, post)
+		if err == nil {
+			err = s.refer(ctx, of)
+		}
 		if gone, ok := errors.AsType[*fault.Error](err); ok && gone.Kind == fault.NotFound {
 			return false, nil
 		}

@@ -86,7 +86,7 @@ func (s *Service) deleteOwn(ctx context.Context, user, post string) (changed boo
 		},
 	)
 	if err = cmp.Or(err, missing); err == nil {
-		return false, s.deletePost(ctx, byID, counts)
+		return s.deletePost(ctx, byID, counts)
 	}
 	foreign := byID.Unmade && byID.Author != user
 	if notFound, _ := errors.AsType[*fault.Error](err); notFound == nil || notFound.Kind != fault.NotFound || byID.ID != "" && !foreign {
@@ -134,17 +134,18 @@ func (s *Service) tombstoneUntil(lives schema.Lifetimes) time.Time {
 	return s.access.Now().Add(lives.Longest() + schema.DeliveryKept)
 }
 
-// deletePost deletes a living post. counts is the author's count item, nil for none.
-func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *table.Item) error {
+// deletePost deletes a living post. counts is the author's count item, nil for none. changed reports that a call has flagged
+// the post as referred to after the read.
+func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *table.Item) (changed bool, err error) {
 	user, post := byID.Author, byID.ID
 	lives, err := s.access.Lives(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var last schema.Post
 	if byID.Mentions || byID.RepostOf != "" { // after the deletion the post cannot be read
 		if last, err = s.lastOf(ctx, user, post); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if last.RepostOf != "" {
@@ -162,18 +163,22 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 		raise.Set = []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}}
 		raise.If = table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}}
 		if err = s.bury(ctx, byID, last, goes, table.TransactOp{Update: &raise}); !access.ConditionFailed(err) {
-			return fault.Wrap("table", err)
+			return false, fault.Wrap("table", err)
 		}
-		// The post is gone, or a newer post was deleted after the read.
+		// The post is gone, or referred to, or a newer post was deleted after the read.
 	}
 	ops := []table.TransactOp{goes}
 	if len(lower.Add) > 0 {
 		ops = append(ops, table.TransactOp{Update: lower})
 	}
 	if err = s.bury(ctx, byID, last, ops...); access.ConditionFailed(err) {
-		return fault.NotFoundf("post %s was deleted", post)
+		now, failed := s.access.PostByID(ctx, post)
+		if failed != nil || !now.Deleted && now.Referred != byID.Referred {
+			return failed == nil, failed
+		}
+		return false, fault.NotFoundf("post %s was deleted", post)
 	}
-	return fault.Wrap("table", err)
+	return false, fault.Wrap("table", err)
 }
 
 // askForPurge is the maximum time for which a deletion waits for the queue.
@@ -201,6 +206,9 @@ func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 // with its mentions and its reference, empty if it is lost.
 func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, last schema.Post, ops ...table.TransactOp) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
+	if !tombstone.Referred { // the homes that show a repost of the post would not hear of the deletion
+		living = append(living, table.AttrAbsent{Name: schema.AttrReferred})
+	}
 	ops, err := s.noted(ops, tombstone)
 	if err != nil {
 		return fault.Wrap("id", err)

@@ -253,6 +253,9 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 		}
 		u = s.useOfPost(post, s.costOfPost(post, followers, false), items)
 	}
+	if err := s.referUnread(ctx, post.Reference); err != nil {
+		return schema.Post{}, err
+	}
 	stored, made, err := s.writePost(ctx, post, u, false)
 	if owned, ok := errors.AsType[*ownedError](err); ok {
 		return schema.Post{}, messages.Permanent(messages.ReasonOtherAuthor, "%v", owned)

@@ -39,7 +39,38 @@ func (s *Service) quoted(ctx context.Context, author, post string) (of Reference
 	if refused == nil {
 		refused = s.notBlocked(ctx, author, byID.Author)
 	}
+	if refused == nil {
+		refused = s.refer(ctx, byID)
+	}
 	return Reference{QuoteOf: cmp.Or(byID.ID, post), OfAuthor: byID.Author, OfShards: byID.LikeShards}, refused, access.Failure(refused)
+}
+
+// refer flags a living post before its first repost or quote is published, so that the process which edits or deletes the
+// post knows that homes without the author may show the post.
+func (s *Service) refer(ctx context.Context, of schema.PostRef) error {
+	if of.Referred {
+		return nil
+	}
+	_, err := s.access.Store.Update(ctx, table.UpdateInput{
+		Key: schema.PostByIDKey(of.ID), Set: []table.Attr{{Name: schema.AttrReferred, Value: table.N(1)}},
+		If: table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}},
+	})
+	if access.ConditionFailed(err) {
+		return fault.NotFoundf("post %s was deleted", of.ID)
+	}
+	return fault.Wrap("table", err)
+}
+
+// referUnread flags the post to which a post of an event refers. The event may be of another producer.
+func (s *Service) referUnread(ctx context.Context, of Reference) error {
+	if of.Of() == "" {
+		return nil
+	}
+	byID, err := s.access.LivingPost(ctx, of.Of())
+	if err == nil {
+		err = s.refer(ctx, byID)
+	}
+	return access.Failure(err) // a post that is gone never shows again
 }
 
 // refTo returns the reference to a referred post.

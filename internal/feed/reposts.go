@@ -32,6 +32,9 @@ func (s *Service) Repost(ctx context.Context, user, post string) (Post, error) {
 	if of.Gone(access.TimeOf(d.post.ID)) {
 		return Post{}, fault.NotFoundf("post %s %s", of.ID, access.WhyGone(of))
 	}
+	if err := s.refer(ctx, of); err != nil {
+		return Post{}, err
+	}
 	err = s.inTurn(ctx, d.use, func(now use) error {
 		d.use = now
 		living, err := s.bindRepost(ctx, &d)

@@ -39,20 +39,34 @@ func (s *Service) TakeDown(ctx context.Context, by, post, reason string) (TakeDo
 	if c := checkReason(reason); len(c) > 0 {
 		return TakeDown{}, c.err()
 	}
+	var down TakeDown
+	err := s.access.RetryChanged(func() (changed bool, err error) {
+		down, changed, err = s.takeDown(ctx, by, post, reason)
+		return changed, err
+	})
+	return down, err
+}
+
+// takeDown makes one attempt of TakeDown. changed reports that a call has flagged the post as referred to after the read.
+func (s *Service) takeDown(ctx context.Context, by, post, reason string) (down TakeDown, changed bool, err error) {
 	byID, err := s.access.PostByID(ctx, post)
 	if err != nil || byID.Gone(s.access.Now()) {
-		return takenDown(byID, err)
+		down, err = takenDown(byID, err)
+		return down, false, err
 	}
 	counts, err := s.access.Get(ctx, schema.CountsKey(byID.Author), true)
 	if err != nil {
-		return TakeDown{}, err
+		return TakeDown{}, false, err
 	}
 	byID.TakenDown = &schema.TakeDown{Reason: reason, By: by, At: s.access.Now().UTC().Truncate(time.Millisecond)}
-	err = s.deletePost(ctx, byID, counts)
+	if changed, err = s.deletePost(ctx, byID, counts); changed {
+		return TakeDown{}, true, nil
+	}
 	if lost, ok := errors.AsType[*fault.Error](err); ok && lost.Kind == fault.NotFound {
 		byID, err = s.access.PostByID(ctx, post) // another deletion came first
 	}
-	return takenDown(byID, err)
+	down, err = takenDown(byID, err)
+	return down, false, err
 }
 
 // takenDown returns the take-down of a post that is gone.

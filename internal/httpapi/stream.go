@@ -59,6 +59,7 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 			},
 			Edited:  func(item feed.HomeItem) ([]byte, error) { return event("edited", "", toHomeItem(item)) },
 			Deleted: func(post string) ([]byte, error) { return event("deleted", "", client.DeletedUpdate{PostID: post}) },
+			Changed: func(post string) ([]byte, error) { return event("changed", "", client.ChangedUpdate{PostID: post}) },
 			Stale:   []byte("event: stale\ndata: {}\n\n"),
 			Unread:  func(n int) ([]byte, error) { return event("notifications", "", Unread{n}) },
 			// A block without data is not an event: it sets the client's Last-Event-ID.
@@ -136,6 +137,7 @@ func (a *API) registerStream() {
 	schemas := a.huma.OpenAPI().Components.Schemas
 	entry, likes := huma.SchemaFromType(schemas, reflect.TypeFor[client.HomeItem]()), huma.SchemaFromType(schemas, reflect.TypeFor[client.LikesUpdate]())
 	unread, deleted := huma.SchemaFromType(schemas, reflect.TypeFor[Unread]()), huma.SchemaFromType(schemas, reflect.TypeFor[client.DeletedUpdate]())
+	changed := huma.SchemaFromType(schemas, reflect.TypeFor[client.ChangedUpdate]())
 	nothing := &huma.Schema{Type: huma.TypeObject}
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "Server-sent events until the client or the server ends them, with a comment every 15 seconds. " +
@@ -144,12 +146,13 @@ func (a *API) registerStream() {
 			"`notifications` is the number of your unread notifications, as GET /v1/me/notifications/unread counts them: one comes at the start, and one within a minute after the number has changed. None comes where notifications are switched off. " +
 			"`deleted` has the id of a post that its author or a service deleted; it may come twice. " +
 			"`edited` has the post as `entry` has it, after an edit: replace the post if you show it. " +
-			"`stale` means that your page may lack changes: read it again, as after each opening of the stream. These three have no id. " +
+			"`changed` has the id of an edited post that your home does not have, but to which other posts refer: read the post again if you show it as the original of a repost, or quoted. " +
+			"`stale` means that your page may lack changes: read it again, as after each opening of the stream. These four have no id. " +
 			"Lines with an id and without data give the place of the stream after all events before them. " +
 			"A client that sends this id as Last-Event-ID gets each later event, and none twice; one that sends the id of a post gets newer posts only. Clients that follow the standard send the last id by themselves.",
 		Content: map[string]*huma.MediaType{"text/event-stream": {
 			Schema: &huma.Schema{Description: "One event.", OneOf: []*huma.Schema{
-				eventSchema("entry", entry), eventSchema("edited", entry), eventSchema("deleted", deleted), eventSchema("stale", nothing),
+				eventSchema("entry", entry), eventSchema("edited", entry), eventSchema("deleted", deleted), eventSchema("changed", changed), eventSchema("stale", nothing),
 				eventSchema("likes", likes), eventSchema("notifications", unread),
 			}},
 			Example: map[string]string{"event": "likes", "data": `{"post_id":"01JZ0000000000000000000000","count":3}`},

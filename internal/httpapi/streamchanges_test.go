@@ -29,7 +29,7 @@ func TestAStreamTellsChanges(t *testing.T) {
 				Store: wakes.Store(tabletest.NewMemory()), Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour),
 			}, feed.Config{})
 		})
-		for _, user := range []string{"ann", "ben"} {
+		for _, user := range []string{"ann", "ben", "cat"} {
 			w.profile(t, user)
 		}
 		require.NoError(t, w.cfg.Feed.Follow(t.Context(), "ann", "ben"))
@@ -46,6 +46,15 @@ func TestAStreamTellsChanges(t *testing.T) {
 		assert.Equal(t, event{"edited", "", ev.data}, ev)
 		assert.Equal(t, []string{posts[0], text}, []string{item.Post.ID, item.Post.Text})
 		assert.WithinDuration(t, edited.EditedAt, item.Post.EditedAt, 0)
+		quoted, err := w.cfg.Feed.CreatePost(t.Context(), "cat", feed.PostInput{Content: feed.Content{Text: "a stranger's"}})
+		require.NoError(t, err)
+		_, err = w.cfg.Feed.CreatePost(t.Context(), "cat", feed.PostInput{Content: feed.Content{Text: "so true"}, QuoteOf: quoted.ID})
+		require.NoError(t, err)
+		_, err = w.cfg.Feed.EditPost(t.Context(), "cat", quoted.ID, feed.PostEdit{Text: &text})
+		require.NoError(t, err)
+		ev, err = page.next()
+		require.NoError(t, err)
+		assert.Equal(t, event{"changed", "", `{"post_id":"` + quoted.ID + `"}`}, ev)
 		require.NoError(t, w.cfg.Feed.DeletePost(t.Context(), "ann", posts[1]))
 		require.NoError(t, w.cfg.Feed.Unfollow(t.Context(), "ann", "ben"))
 		for _, want := range []event{{"deleted", "", `{"post_id":"` + posts[1] + `"}`}, {"stale", "", "{}"}} {

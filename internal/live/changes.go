@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/feed/access"
 )
 
-// This file has the rules C1 to C6 about deleted and edited posts (docs/decisions/0023).
+// This file has the rules C1 to C7 about deleted and edited posts (docs/decisions/0023).
 
 const (
 	// mostRecent is the number of changes of posts that a process remembers (I9).
@@ -24,12 +24,12 @@ const (
 	editGap = time.Second
 )
 
-// change is a deletion or an edit of a post.
+// change is a deletion or an edit of a post. If the post is referred to, homes that do not list its author may show it, too.
 type change struct {
-	ref     access.Ref
-	by      author
-	deleted bool
-	at      time.Time
+	ref               access.Ref
+	by                author
+	deleted, referred bool
+	at                time.Time
 }
 
 // recent has the last changes of posts, for streams that join later and for looks that began earlier.
@@ -96,37 +96,56 @@ func (r *recent) since(from time.Time) (changes []change) {
 
 // Deleted reports to the hub that a post was deleted, by this process or another process. A deletion is
 // final, so its event needs no look (C1).
-func (h *Hub) Deleted(user, post string) {
-	h.changed(change{ref: access.Ref{Post: post, Author: user}, deleted: true})
+func (h *Hub) Deleted(user, post string, referred bool) {
+	h.changed(change{ref: access.Ref{Post: post, Author: user}, deleted: true, referred: referred})
 }
 
-// Edited reports to the hub that a post may have been edited. The event needs a look (C4).
-func (h *Hub) Edited(user, post string) { h.changed(change{ref: access.Ref{Post: post, Author: user}}) }
+// Edited reports to the hub that a post may have been edited. The event with the post needs a look (C4).
+func (h *Hub) Edited(user, post string, referred bool) {
+	h.changed(change{ref: access.Ref{Post: post, Author: user}, referred: referred})
+}
 
 func (h *Hub) changed(c change) {
 	c.by = h.readers.hash(c.ref.Author)
 	if !h.recent.add(c) {
 		return
 	}
+	listing := map[*userHome]bool{}
 	for _, hm := range h.readers.of(c.by) {
-		hm.changed(c, nil)
+		listing[hm] = true
+		hm.changed(c, true, nil)
 	}
+	if !c.referred {
+		return
+	}
+	for _, hm := range h.all() {
+		if !listing[hm] {
+			hm.changed(c, false, nil)
+		}
+	}
+}
+
+// all returns the homes with streams.
+func (h *Hub) all() []*userHome {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return slices.Collect(maps.Values(h.homes))
 }
 
 // stale makes all clients read their pages again.
 func (h *Hub) stale() {
-	h.mu.RLock()
-	homes := slices.Collect(maps.Values(h.homes))
-	h.mu.RUnlock()
-	for _, hm := range homes {
+	for _, hm := range h.all() {
 		hm.stale(nil)
 	}
 }
 
-// changed sends a deletion to st, or to all joined streams if st is nil. An edit only causes a look.
-func (hm *userHome) changed(c change, st *Stream) {
+// changed sends a deletion to st, or to all joined streams if st is nil. An edit only causes a look, if the home lists the
+// author. Otherwise a look would not find the post, so the clients that show a repost or a quote of the post read it (C7).
+func (hm *userHome) changed(c change, listed bool, st *Stream) {
 	if !c.deleted {
-		if !hm.agenda.edit(c.ref) {
+		if !listed {
+			hm.tellEdited(c.ref.Post, st)
+		} else if !hm.agenda.edit(c.ref) {
 			hm.stale(nil)
 		}
 		return
@@ -137,6 +156,20 @@ func (hm *userHome) changed(c change, st *Stream) {
 		return
 	}
 	hm.tell("deleted", frame, st)
+}
+
+// tellEdited sends the id of an edited post to st, or to all joined streams if st is nil.
+func (hm *userHome) tellEdited(post string, st *Stream) {
+	frame, err := hm.hub.cfg.Frames.Changed(post)
+	if err != nil {
+		hm.stale(st)
+		return
+	}
+	hm.tellOf(feed.Post{ID: post}, func(of *Stream) {
+		if st == nil || of == st {
+			of.push("changed", frame, nil)
+		}
+	})
 }
 
 // stale makes the client of st, or all clients, read their pages again (C6).
@@ -177,17 +210,24 @@ func (hm *userHome) retell(from time.Time, st *Stream) {
 		return
 	}
 	for _, c := range changes {
-		if hm.hub.readers.lists(hm, c.by) {
-			hm.changed(c, st)
+		if listed := hm.hub.readers.lists(hm, c.by); listed || c.referred && st != nil {
+			hm.changed(c, listed, st)
 		}
 	}
 }
 
 // checkRecent makes all clients read their pages again if the ring has forgotten a change after the
-// beginning of a look: the look may have sent a post whose deletion the ring has forgotten (C3).
+// beginning of a look: the look may have sent a post whose deletion the ring has forgotten (C3). The look may also have sent
+// a repost with the former text of a post whose edit was told before, so this edit is told again (C7).
 func (hm *userHome) checkRecent(began time.Time) {
 	if !hm.hub.recent.whole(began) {
 		hm.stale(nil)
+		return
+	}
+	for _, c := range hm.hub.recent.since(began) {
+		if c.referred && !c.deleted && !hm.hub.readers.lists(hm, c.by) {
+			hm.tellEdited(c.ref.Post, nil)
+		}
 	}
 }
 
@@ -205,6 +245,11 @@ func (hm *userHome) lookAtEdited(ctx context.Context, refs []access.Ref) error {
 				return err
 			}
 			hm.tellOf(item.Post, func(st *Stream) { st.push("edited", frame, nil) })
+		}
+		for _, ref := range refs {
+			if !slices.ContainsFunc(items, func(item feed.HomeItem) bool { return item.Post.ID == ref.Post }) {
+				hm.tellEdited(ref.Post, nil) // a repost or a quote may show the post
+			}
 		}
 		return nil
 	})

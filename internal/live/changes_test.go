@@ -198,7 +198,7 @@ func TestADeletionDuringTheFirstEventOfAnAuthorIsTold(t *testing.T) {
 		post := a.post(t, "ben")
 		events.during = func() {
 			go func() {
-				a.Deleted("ben", post)
+				a.Deleted("ben", post, false)
 				found <- struct{}{} // also if no home lists the author
 			}()
 			<-found
@@ -365,14 +365,14 @@ func TestTooManyEditsMakeAPageStale(t *testing.T) {
 		c := a.client(t, "ann", "")
 		pause(time.Second)
 		for i := range 64 {
-			a.Edited("ben", fmt.Sprintf("%026d", i))
+			a.Edited("ben", fmt.Sprintf("%026d", i), false)
 		}
 		pause(time.Millisecond)
 		assert.Zero(t, c.stale.Load())
-		a.Edited("ben", fmt.Sprintf("%026d", 0))
+		a.Edited("ben", fmt.Sprintf("%026d", 0), false)
 		pause(time.Millisecond)
 		assert.Zero(t, c.stale.Load(), "the post waits already")
-		a.Edited("ben", fmt.Sprintf("%026d", 64))
+		a.Edited("ben", fmt.Sprintf("%026d", 64), false)
 		pause(time.Second)
 		assert.EqualValues(t, 1, c.stale.Load())
 	})
@@ -423,7 +423,7 @@ func TestAChangeBeforeTheListIsToldAfterTheList(t *testing.T) {
 		assert.Equal(t, []string{post}, c.deleted)
 		assert.Equal(t, []string{other + " y"}, c.edited)
 		for i := range live.MostRecent + 1 { // the list is read again after 30 minutes
-			a.Deleted("stranger", fmt.Sprintf("%026d", i))
+			a.Deleted("stranger", fmt.Sprintf("%026d", i), false)
 		}
 		assert.Zero(t, c.stale.Load())
 		pause(31 * time.Minute)
@@ -483,7 +483,7 @@ func TestNoEventOfAPostFollowsItsDeletion(t *testing.T) {
 					require.NoError(t, s.DeletePost(t.Context(), "ben", post))
 					for i := range live.MostRecent {
 						if forgets {
-							a.Deleted("stranger", fmt.Sprintf("%026d", i))
+							a.Deleted("stranger", fmt.Sprintf("%026d", i), false)
 						}
 					}
 				}
@@ -588,7 +588,7 @@ func TestADeletionWithoutAFrameMakesThePageStale(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { c.Frames.Deleted = unreadable })
 		c := a.client(t, "ann", "")
 		pause(time.Second)
-		a.Deleted("ann", "p")
+		a.Deleted("ann", "p", false)
 		synctest.Wait()
 		assert.EqualValues(t, 1, c.stale.Load())
 	})

@@ -104,9 +104,11 @@ type Homes interface {
 
 // Frames encode the blocks of a stream.
 type Frames struct {
-	Entry    func(feed.HomeItem) ([]byte, error)
-	Edited   func(feed.HomeItem) ([]byte, error)
-	Deleted  func(post string) ([]byte, error)
+	Entry   func(feed.HomeItem) ([]byte, error)
+	Edited  func(feed.HomeItem) ([]byte, error)
+	Deleted func(post string) ([]byte, error)
+	// Changed has only the id of an edited post.
+	Changed  func(post string) ([]byte, error)
 	Likes    func(home.PostLikes) ([]byte, error)
 	Unread   func(n int) ([]byte, error)
 	Position func(string) []byte

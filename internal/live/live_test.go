@@ -87,6 +87,7 @@ func newAPI(t *testing.T, store table.Store, change ...func(*live.Config)) *api 
 				return fmt.Appendf(nil, "edited %s %s\n", item.Post.ID, item.Post.Text), nil
 			},
 			Deleted: func(post string) ([]byte, error) { return []byte("deleted " + post + "\n"), nil },
+			Changed: func(post string) ([]byte, error) { return []byte("changed " + post + "\n"), nil },
 			Stale:   []byte("stale\n"),
 			Likes: func(l home.PostLikes) ([]byte, error) {
 				return fmt.Appendf(nil, "likes %s %d\n", l.PostID, l.Count), nil
@@ -262,7 +263,9 @@ type client struct {
 	// edited has the posts of events edited with their texts, and deleted the posts of events deleted. stale
 	// is the number of events stale.
 	edited, deleted []string
-	stale           atomic.Int64 // tests read it between two pauses
+	// changed has the posts of events changed, each with the number of posts before it.
+	changed []string
+	stale   atomic.Int64 // tests read it between two pauses
 	// page has the texts of the posts that the client shows. The client reads the home when the stream opens.
 	page  map[string]string
 	likes []string
@@ -297,6 +300,12 @@ func (a *api) connect(t *testing.T, who live.Caller, last string) (*client, erro
 	if err != nil {
 		return nil, err
 	}
+	return a.serve(t, st, last), nil
+}
+
+// serve reads a stream.
+func (a *api) serve(t *testing.T, st *live.Stream, last string) *client {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &client{cancel: cancel, done: make(chan error, 1), last: last, page: map[string]string{}}
 	go func() {
@@ -304,7 +313,7 @@ func (a *api) connect(t *testing.T, who live.Caller, last string) (*client, erro
 		c.done <- st.Serve(ctx, c.write)
 	}()
 	t.Cleanup(cancel)
-	return c, nil
+	return c
 }
 
 func (c *client) write(frames []byte) error {
@@ -324,6 +333,8 @@ func (c *client) write(frames []byte) error {
 		case "deleted":
 			c.deleted = append(c.deleted, value)
 			delete(c.page, value)
+		case "changed":
+			c.changed = append(c.changed, fmt.Sprint(value, " after ", len(c.posts)))
 		case "stale":
 			c.stale.Add(1)
 		case "likes":

@@ -93,9 +93,9 @@ func (t *tail) tick(ctx context.Context) error {
 			continue
 		}
 		if change.Deleted {
-			t.hub.Deleted(change.Author, change.Post)
+			t.hub.Deleted(change.Author, change.Post, change.Referred)
 		} else {
-			t.hub.Edited(change.Author, change.Post)
+			t.hub.Edited(change.Author, change.Post, change.Referred)
 		}
 	}
 	if made.More || now.Sub(t.good) > tailMost { // some changes were not read

@@ -50,7 +50,7 @@ func (w *waking) wake(err error, n int, write func(i int) written) {
 			hub.Noticed(user)
 		}
 		if author, post, ok := schema.PostOfKey(wr.key); ok && wr.edited {
-			hub.Edited(author, post)
+			hub.Edited(author, post, false) // the note of the edit follows, if other posts refer to the post
 		}
 		if err == nil && (wr.put != nil || wr.deleted) {
 			hub.wrote(wr)
@@ -72,7 +72,7 @@ func (h *Hub) wrote(wr written) {
 		}
 		return
 	}
-	if wr.key.SK != schema.SortInfo {
+	if wr.put != nil && h.noted(*wr.put) || wr.key.SK != schema.SortInfo {
 		return
 	}
 	if user, ok := schema.UserOfProfile(wr.key); ok && wr.deleted {
@@ -85,10 +85,20 @@ func (h *Hub) wrote(wr written) {
 	switch post, err := schema.ParsePostRef(*wr.put); {
 	case err != nil, post.Unmade: // another item, or the tombstone of a post that no home has shown
 	case post.Deleted:
-		h.Deleted(post.Author, post.ID)
+		h.Deleted(post.Author, post.ID, post.Referred)
 	default:
 		h.Posted(post.Author, post.ID)
 	}
+}
+
+// noted handles a put of a change into the log of changes, and reports whether the put is one. The tombstone of a deletion
+// tells of the deletion.
+func (h *Hub) noted(it table.Item) bool {
+	c, err := schema.ParseChange(it)
+	if err == nil && c.Referred && !c.Deleted {
+		h.Edited(c.Author, c.Post, true)
+	}
+	return err == nil
 }
 
 // edits reports whether an update with these attributes edits a post. A change of a byline edits no post.

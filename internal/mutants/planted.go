@@ -30,7 +30,7 @@ func planted() []bug {
 		changes, hub, keep      = "internal/live/changes.go", "internal/live/home.go", "internal/live/keep.go"
 		wakes, readers, tail    = "internal/live/wakes.go", "internal/live/readers.go", "internal/live/tail.go"
 		imports, exports        = "internal/ops/transfer/import.go", "internal/ops/transfer/export.go"
-		posts                   = "internal/feed/posts.go"
+		posts, refers           = "internal/feed/posts.go", "internal/feed/refers.go"
 		imported                = "internal/ops/transfer/verify.go"
 		markers, bookmarks      = "internal/feed/markers.go", "internal/feed/bookmarks.go"
 		jwk, letters, operation = "internal/auth/jwk.go", "internal/admin/deadletters.go", "internal/admin/op.go"
@@ -82,10 +82,19 @@ func planted() []bug {
 		{"C6: a tail that reads only some changes is not told", tail, "if made.More || now.Sub", "if now.Sub"},
 		{"C1: the tail tells a change at each tick", tail, "if !t.learns(change.Event, access.TimeOf(change.Event)) {", "if false {"},
 		{"C1: a deletion is not in the log of changes", posts, "ops, err := s.noted(ops, tombstone)", "_, err := s.noted(ops, tombstone)"},
-		{"C4: an edit is not in the log of changes", "internal/feed/edits.go", "s.noteEdit(ctx, user, post)", "error(nil)"},
+		{"C4: an edit is not in the log of changes", "internal/feed/edits.go", "s.noteEdit(ctx, byID)", "error(nil)"},
 		{"C1: a process that is alone writes a log of changes", "internal/feed/changes.go", "if s.access.Local {\n\t\treturn ops, nil", "if false {\n\t\treturn ops, nil"},
 		{"C6: a home without a list is never told", keep, "if !hm.hub.readers.whole(hm) {", "if false {"},
 		{"C6: a home whose list lacks an author is never told", readers, "hm.authors.partial = true", ""},
+		{"C7: a deletion does not see that a post was referred to", posts, "living = append(living, table.AttrAbsent{Name: schema.AttrReferred})", ""},
+		{"C7: a deletion beside a repost finds no post", posts, "if failed != nil || !now.Deleted && now.Referred != byID.Referred {", "if _ = now; failed != nil {"},
+		{"C7: a quoted post is not flagged", refers, "refused = s.refer(ctx, byID)", ""},
+		{"C7: a post that another producer quotes is not flagged", refers, "if of.Of() == \"\" {", "if true {"},
+		{"C7: a process that is alone tells its own readers only", wakes, "if err == nil && c.Referred && !c.Deleted {", "if err == nil && c.Referred && c.Deleted {"},
+		{"C7: an edit is not told again after a look", changes, "if c.referred && !c.deleted && ", "if c.referred && c.deleted && "},
+		{"C7: a stream that joins lacks the edits of strangers", changes, "listed || c.referred && st != nil {", "listed {"},
+		{"C7: an edit of a post that a home lacks is not told", changes, "hm.tellEdited(ref.Post, nil) // a repost", "_ = ref // a repost"},
+		{"C7: each home without a list of the author looks at the post", changes, "if !listed {\n", "if false {\n"},
 		{"delayed messages are forgotten at a restart", topic, "t.nextDue = 0", ""},
 		{"delayed messages are forgotten after a read that failed", writer, "t.retryAt = uint64(b.now()", "t.nextDue = uint64(b.now()"},
 		{"a mark is written although its backfill has ended since the read", marks, "return table.All{table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}, ends}", "return map[bool]table.Cond{true: ends, false: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}}[false]"},

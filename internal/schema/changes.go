@@ -16,6 +16,8 @@ type Change struct {
 	// Event is a new id of the time of the change.
 	Event, Post, Author string
 	Deleted             bool
+	// Referred means that a repost or a quote of the post may exist.
+	Referred bool
 }
 
 // ChangesPK returns the partition of the changes in one bucket of time. Its sort keys are ChangeSK.
@@ -25,14 +27,10 @@ func ChangesPK(bucket string) string { return "changed#" + bucket }
 func ChangeSK(event string) string { return "e#" + event }
 
 func (c *Change) fields(of *codec) *codec {
-	deleted := int64(0)
-	if c.Deleted {
-		deleted = 1
-	}
 	of.str(AttrKeyPost, &c.Post, always)
 	of.str(AttrAuthor, &c.Author, always)
-	of.num(AttrDeleted, &deleted, optional)
-	c.Deleted = deleted != 0
+	of.flag(AttrDeleted, &c.Deleted)
+	of.flag(AttrReferred, &c.Referred)
 	return of
 }
 

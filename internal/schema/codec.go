@@ -61,6 +61,15 @@ func (c *codec) num(name string, field *int64, keep bool) {
 	}
 }
 
+// flag stores true as 1, and false as no attribute.
+func (c *codec) flag(name string, field *bool) {
+	if c.reading {
+		*field = c.get(name).Int() != 0
+	} else if *field {
+		c.attrs = append(c.attrs, num(name, 1))
+	}
+}
+
 func (c *codec) millis(name string, field *time.Time, keep bool) {
 	if c.reading {
 		if v := c.get(name); v.Kind() == table.KindNumber {

@@ -31,6 +31,7 @@ const (
 	AttrPostKind   = "kd"        // post; absent for ""
 	AttrData       = "data"      // post, comment, profile: custom data, as compact JSON
 	AttrMentions   = "to"        // post, comment: the mentioned users, with a space between them
+	AttrReferred   = "rf"        // post by id: 1 from before the first repost or quote of the post on; change of such a post
 	AttrRepostOf   = "ro"        // repost: the original, its author and its like shards; post by id: the original
 	AttrQuoteOf    = "qo"        // post: the quoted post, its author and its like shards
 	AttrMentioning = "mn"        // post by id: 1 if the post mentions users

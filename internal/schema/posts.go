@@ -129,6 +129,8 @@ type PostRef struct {
 	LikeShards int
 	// Mentions reports that the post mentions users.
 	Mentions bool
+	// Referred means that a repost or a quote of the post may exist, or may have existed before the deletion.
+	Referred bool
 	// RepostOf is the original of a repost, "" for any other post.
 	RepostOf string
 	// End is the end of the post, zero if the post has no end. End never changes.
@@ -156,6 +158,9 @@ func (r PostRef) Item() table.Item {
 	attrs := appendShards([]table.Attr{str(AttrAuthor, r.Author)}, r.LikeShards)
 	if r.Mentions {
 		attrs = append(attrs, num(AttrMentioning, 1))
+	}
+	if r.Referred {
+		attrs = append(attrs, num(AttrReferred, 1))
 	}
 	if r.RepostOf != "" {
 		attrs = append(attrs, str(AttrRepostOf, r.RepostOf))
@@ -208,7 +213,7 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 	ref := PostRef{
 		End: end, ID: post, Author: it.Str(AttrAuthor), LikeShards: parseShards(it), Mentions: it.Int(AttrMentioning) != 0,
 		Deleted: it.Int(AttrDeleted) != 0, TTL: ttlOf(it), Purged: it.Int(AttrPurged) != 0, Unmade: it.Int(AttrUnmade) != 0,
-		RepostOf: it.Str(AttrRepostOf),
+		RepostOf: it.Str(AttrRepostOf), Referred: it.Int(AttrReferred) != 0,
 	}
 	if reason := it.Str(AttrWhy); reason != "" {
 		ref.TakenDown = &TakeDown{Reason: reason, By: it.Str(AttrWho), At: timeOf(&it, AttrAsOf)}

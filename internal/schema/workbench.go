@@ -40,7 +40,7 @@ func facets() []facet {
 			Profile{User: bob, Name: "Bob", CreatedAt: at, After: action, Former: Removal{Event: post, At: at}}.Item(),
 		}},
 		{"Note of a removal", ForgottenKey("USER"), []table.Item{Removal{User: "dave", Event: action, At: later}.NewItem(action)}},
-		{"Change in the log of changes", Change{Event: "EVENT"}.Item(at).Key, []table.Item{Change{Event: action, Post: post, Author: alice, Deleted: true}.Item(at)}},
+		{"Change in the log of changes", Change{Event: "EVENT"}.Item(at).Key, []table.Item{Change{Event: action, Post: post, Author: alice, Deleted: true, Referred: true}.Item(at)}},
 		{"Counts", CountsKey("USER"), []table.Item{
 			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0), str(AttrLastDel, action), num(HourOf(at).AttrUnits(), 12), num(HourOf(at).AttrMade(), 1)}},
 			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1), num(AttrUptoDay, 20301)}},
@@ -62,7 +62,7 @@ func facets() []facet {
 			album.Item(), repost.Item(), Post{ID: comment, Author: bob, Content: Content{Text: "So true."}, Reference: Reference{QuoteOf: post, OfAuthor: alice, OfShards: 1}, LikeShards: 1}.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{
-			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),
+			PostRef{ID: post, Author: alice, LikeShards: 1, Referred: true}.Item(),
 			album.Ref(30 * 24 * time.Hour).Item(), repost.Ref(30 * 24 * time.Hour).Item(),
 			PostRef{ID: comment, Author: alice, Deleted: true, TTL: expiry, TakenDown: &TakeDown{"Forged shoes", "moderation", later}}.Item(),
 		}},

@@ -19,7 +19,7 @@ func crashPoints() []string {
 			"batch_get block", "batch_get bookmark", "batch_get follower", "batch_get following", "batch_get home", "batch_get likecount", "batch_get notif", "batch_get likelist", "batch_get marker", "batch_get post", "batch_get post by id", "batch_get user", "batch_get timeline", "get block", "get bookmark", "get comment", "get delivery", "get marker", "get idempotency", "get lifetimes", "get likelist", "get post", "get post by id", "batch_get repost", "query repost", "get repost", "put repost", "delete repost",
 			"get user", "publish backfills", "publish likes", "publish posts", "put changes", "put home", "put idempotency", "put lifetimes", "put marker", "put post by id", "put user", "query bookmark", "query changes", "query comment",
 			"get notif", "publish notices", "put notif", "query block", "query delivery", "query follower", "query following", "query home", "query like", "query likelist", "query marker", "query notif", "query post", "query posts made", "query timeline", "query user",
-			"transact block", "transact bookmark", "transact comment", "transact follower", "transact home", "transact post", "transact user", "update post", "update user", "delete marker",
+			"transact block", "transact bookmark", "transact comment", "transact follower", "transact home", "transact post", "transact user", "update post", "update post by id", "update user", "delete marker",
 		}},
 		{"fanout", []string{
 			"batch_get block", "batch_get following", "batch_get user", "batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter notices", "dead_letter posts",
@@ -76,7 +76,7 @@ func rarePoints() []string {
 	rare := []string{
 		"api batch_get block", "api batch_get bookmark", "api batch_get home", "api batch_get marker", "api batch_get post by id", "api batch_get user", "api get bookmark", "api get lifetimes",
 		"api get post", "api put changes", "api put lifetimes", "api put marker", "api put post by id", "api put user", "api query bookmark", "api query comment", "api query like", "api query marker", "api transact block", "api transact bookmark", "api transact comment",
-		"api transact home", "api transact user", "api update post", "api update user", "audit publish", "audit put", "fanout batch_get block", "fanout batch_get following", "fanout batch_get user", "fanout batch_write comment",
+		"api transact home", "api transact user", "api update post", "api update post by id", "api update user", "audit publish", "audit put", "fanout batch_get block", "fanout batch_get following", "fanout batch_get user", "fanout batch_write comment",
 		"fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts", "fanout get comment", "fanout get lifetimes",
 		"fanout get user", "fanout publish backfills", "fanout publish chunks", "fanout put lifetimes", "fanout query block", "fanout query bookmark", "fanout query delivery",
 		"fanout query home", "fanout query like", "fanout query marker", "fanout query notif", "fanout transact block", "fanout transact bookmark", "fanout transact comment", "fanout transact follower", "fanout transact post", "fanout transact user",

@@ -183,13 +183,10 @@ func (s *liveStorm) serve(p *Proc) {
 		Homes: homes, Posts: homes, Units: live.DefaultUnits, LikesEach: 1000 * time.Hour, Streams: 100, UserStreams: 8,
 		Jitter: func() float64 { return 0 },
 		Frames: live.Frames{
-			Entry: func(item feed.HomeItem) ([]byte, error) {
-				return []byte("entry " + item.Post.ID + " " + pageText(item.Post) + "\n"), nil
-			},
-			Edited: func(item feed.HomeItem) ([]byte, error) {
-				return []byte("edited " + item.Post.ID + " " + pageText(item.Post) + "\n"), nil
-			},
+			Entry:     func(item feed.HomeItem) ([]byte, error) { return itemFrame("entry", item), nil },
+			Edited:    func(item feed.HomeItem) ([]byte, error) { return itemFrame("edited", item), nil },
 			Deleted:   func(post string) ([]byte, error) { return []byte("deleted " + post + "\n"), nil },
+			Changed:   func(post string) ([]byte, error) { return []byte("changed " + post + "\n"), nil },
 			Stale:     []byte("stale\n"),
 			Position:  func(position string) []byte { return []byte("position " + position + "\n") },
 			Heartbeat: []byte("beat\n"),

@@ -49,8 +49,11 @@ func (s *liveStorm) calm(ctx context.Context) {
 			if !oneWriter(w.seed) { // else no process writes the log of changes
 				s.changes(there, author, 6*time.Second, 0)
 				s.changes(there, author, 6*time.Second, tailAway)
+				s.strangersChanges(there, author, 6*time.Second, 0)
+				s.strangersChanges(there, author, 6*time.Second, tailAway)
 			}
 			s.changes(here, author, 2*time.Second, 0)
+			s.strangersChanges(here, author, 2*time.Second, 0)
 		}
 		s.checkPages(ctx)
 		s.removal(here, there)
@@ -62,6 +65,19 @@ func (s *liveStorm) calm(ctx context.Context) {
 // event makes author post at an API. Writes whose class ends with held wait for three seconds. The
 // first client must get the post within the time within.
 func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) {
+	if !s.post(api, author, held, within) {
+		return
+	}
+	c := s.clients[0]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.had[s.posted] {
+		s.w.load.fail("I7", "the stream of %s has not got %s of %s within %s", c.user, s.posted, author, within)
+	}
+}
+
+// post makes author post at an API, and reports whether the post was made. Then a time passes, as in event.
+func (s *liveStorm) post(api *Proc, author, held string, within time.Duration) bool {
 	l := s.w.load
 	before := len(l.posts)
 	s.run(&operation{
@@ -89,15 +105,7 @@ func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) 
 	}, api)
 	s.pass(3*time.Second, held)
 	s.pass(within-3*time.Second, "")
-	if len(l.posts) == before {
-		return
-	}
-	c := s.clients[0]
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.had[s.posted] {
-		l.fail("I7", "the stream of %s has not got %s of %s within %s", c.user, s.posted, author, within)
-	}
+	return len(l.posts) > before
 }
 
 // tailAway is longer than the time that a tail reads back, so no tail reads a change that was made before it.
@@ -106,13 +114,34 @@ const tailAway = 70 * time.Second
 // changes makes author edit and delete a post at an API. After each change the tails are away for a time. Then the page of
 // the first client must follow within a time.
 func (s *liveStorm) changes(api *Proc, author string, within, away time.Duration) {
-	l, before := s.w.load, s.posted
+	before := s.posted
 	s.event(api, author, "", 8*time.Second)
-	post := s.posted
-	if post == before {
+	if s.posted != before {
+		s.changesOf(api, author, within, away, func(page *livePage, post string) string { return page.page[post] })
+	}
+}
+
+// strangersChanges is changes for a post that the first client sees only in a repost by author.
+func (s *liveStorm) strangersChanges(api *Proc, author string, within, away time.Duration) {
+	l, c := s.w.load, s.clients[0]
+	unfollowed, _ := l.certain(c.user)
+	i := slices.IndexFunc(unfollowed, func(user string) bool { return user != author && l.mutes[pair{c.user, user}] == nil })
+	if i < 0 || !s.post(api, unfollowed[i], "", 3*time.Second) {
 		return
 	}
-	c := s.clients[0]
+	s.run(l.repostOf(likeKey{s.posted, author}), api)
+	s.pass(8*time.Second, "")
+	c.mu.Lock()
+	_, shown := c.texts[s.posted]
+	c.mu.Unlock()
+	if shown { // without a block
+		s.changesOf(api, unfollowed[i], within, away, func(page *livePage, post string) string { return page.texts[post] })
+	}
+}
+
+// changesOf makes author edit and delete the last post, and compares the text that the page of the first client shows.
+func (s *liveStorm) changesOf(api *Proc, author string, within, away time.Duration, shows func(page *livePage, post string) string) {
+	l, post, c := s.w.load, s.posted, s.clients[0]
 	said := "edited for streams"
 	changed := feed.PostEdit{Text: &said, Images: &[]feed.Image{{URL: "https://img.example/edited.png"}}}
 	want := feed.Content{Text: said, Images: *changed.Images}
@@ -138,7 +167,7 @@ func (s *liveStorm) changes(api *Proc, author string, within, away time.Duration
 		s.noTail.Store(false)
 		s.pass(within, "")
 		c.mu.Lock()
-		got := c.page[post]
+		got := shows(&c.livePage, post)
 		c.mu.Unlock()
 		if change.op.err == nil && got != change.want {
 			l.fail("I2", "the page of %s shows %q instead of %q, %s after %q with the tails away for %s", c.user, got, change.want, within, change.op.name, away)

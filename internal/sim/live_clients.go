@@ -44,7 +44,7 @@ func (c *liveClient) write(st *live.Stream, frames []byte) error {
 			post, _, _ := strings.Cut(value, " ")
 			c.storm.came(c, post)
 			c.take(kind, value)
-		case "edited", "deleted", "stale":
+		case "edited", "deleted", "changed", "stale":
 			c.take(kind, value)
 		case "position":
 			c.last = value

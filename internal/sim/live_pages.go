@@ -13,8 +13,8 @@ import (
 )
 
 // Each client of a live home shows a page: the client reads the home when its stream opens, and after
-// each event stale, and applies the other events in their order (docs/decisions/0023, C1 to C6). At the
-// end no page shows a deleted post, or an old text.
+// each event stale, and applies the other events in their order (docs/decisions/0023, C1 to C7). At the
+// end no page shows a deleted post, or an old text, also inside reposts and quotes.
 
 const (
 	// quickChange is the time within which a deletion or an edit has its answer, if the oracle expects it
@@ -31,7 +31,11 @@ type livePage struct {
 	api *Proc
 	// page has what the shown posts show. gone has the posts whose deletion the connection has told.
 	page map[string]string
-	gone map[string]bool
+	// inside has the referred post of each repost and quote, and texts has the text of each such post on the page. renew has
+	// the shown posts that the client has to read again.
+	inside, texts map[string]string
+	renew         map[string]bool
+	gone          map[string]bool
 	// stale is set while the client has to read its page. While it reads, held collects the events.
 	stale, reading bool
 	held           [][2]string
@@ -40,15 +44,28 @@ type livePage struct {
 	strange map[string]bool
 }
 
+// itemFrame returns an event with an item: the text of the post on a page, and the text of the post to which it refers.
+func itemFrame(kind string, item feed.HomeItem) []byte {
+	frame := kind + " " + item.Post.ID + " " + pageText(item.Post)
+	if item.Of != nil {
+		frame += "\t" + item.Of.Post.ID + " " + pageText(item.Of.Post)
+	}
+	return []byte(frame + "\n")
+}
+
 // pageText returns what a page shows of a post, as one line.
 func pageText(p feed.Post) string { return fmt.Sprintf("%q", shownBy(p.Content)) }
 
 // opened begins the page of a new connection. The caller holds the client's lock.
 func (c *liveClient) opened(api *Proc) {
-	c.livePage = livePage{api: api, page: c.page, gone: map[string]bool{}, stale: true, strange: map[string]bool{}}
+	c.livePage = livePage{api: api, page: c.page, inside: c.inside, texts: c.texts, renew: map[string]bool{}, gone: map[string]bool{}, stale: true, strange: map[string]bool{}}
 	if c.page == nil {
-		c.page = map[string]string{}
+		c.empty()
 	}
+}
+
+func (c *livePage) empty() {
+	c.page, c.inside, c.texts, c.renew = map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}
 }
 
 // take handles an event about the page. The caller holds the client's lock.
@@ -77,15 +94,31 @@ func (s *liveStorm) original(post string) string {
 }
 
 func (c *liveClient) apply(kind, value string) {
+	value, other, refers := strings.Cut(value, "\t") // no text has a tab
 	post, text, _ := strings.Cut(value, " ")
+	of, ofText, _ := strings.Cut(other, " ")
 	_, shown := c.page[post]
-	switch {
-	case kind == "stale":
+	_, shownInside := c.texts[post]
+	switch kind {
+	case "stale":
 		c.stale = true
-	case kind == "deleted":
+	case "deleted":
 		delete(c.page, post)
-	case kind == "entry" || shown:
-		c.page[post] = text
+		delete(c.texts, post)
+	case "changed":
+		if shown || shownInside {
+			c.renew[post] = true
+		}
+	default:
+		if kind == "entry" || shown {
+			c.page[post] = text
+		}
+		if shownInside {
+			c.texts[post] = text
+		}
+		if kind == "entry" && refers {
+			c.inside[post], c.texts[of] = of, ofText
+		}
 	}
 }
 
@@ -98,10 +131,16 @@ func (s *liveStorm) violates(invariant, format string, args ...any) {
 // reads begins the read of a page, if a client has to read its page.
 func (s *liveStorm) reads() bool {
 	for _, c := range s.clients {
-		if c.mustRead() && s.w.load.busy[c.user] == nil && c.api.up() {
-			s.run(s.read(c), c.api)
-			return true
+		post := c.mustRenew()
+		if !c.mustRead() && post == "" || s.w.load.busy[c.user] != nil || !c.api.up() {
+			continue
 		}
+		op := s.renew
+		if c.mustRead() {
+			op = s.read
+		}
+		s.run(op(c, post), c.api)
+		return true
 	}
 	return false
 }
@@ -113,8 +152,60 @@ func (c *liveClient) mustRead() bool {
 	return open && c.stale && !c.reading
 }
 
+// mustRenew returns a post that a client has to read again, "" for none.
+func (c *liveClient) mustRenew() string {
+	open := c.open()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !open || c.stale || c.reading || len(c.renew) == 0 {
+		return ""
+	}
+	return slices.Min(slices.Collect(maps.Keys(c.renew)))
+}
+
+// renew reads a post of a client's page again.
+func (s *liveStorm) renew(c *liveClient, post string) *operation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of, text := c.stream, ""
+	c.reading, c.held = true, nil
+	delete(c.renew, post)
+	return &operation{
+		name: "read a post again", user: c.user,
+		do: func(ctx context.Context, d *domain) error {
+			p, err := d.Post(ctx, post)
+			text = pageText(p)
+			return err
+		},
+		settle: func(err error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.stream != of {
+				return
+			}
+			switch c.reading = false; {
+			case err == nil:
+				c.apply("edited", post+" "+text)
+			case isNotFound(err):
+				c.apply("deleted", post)
+			default:
+				c.renew[post] = true
+			}
+			c.applyHeld()
+		},
+	}
+}
+
+// applyHeld applies the events that came during a read. The caller holds the client's lock.
+func (c *liveClient) applyHeld() {
+	for _, e := range c.held {
+		c.apply(e[0], e[1])
+	}
+	c.held = nil
+}
+
 // read reads the page of a client.
-func (s *liveStorm) read(c *liveClient) *operation {
+func (s *liveStorm) read(c *liveClient, _ string) *operation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of := c.stream
@@ -133,15 +224,13 @@ func (s *liveStorm) read(c *liveClient) *operation {
 				return
 			}
 			if c.reading, c.stale = false, c.stale || err != nil; err == nil {
-				clear(c.page)
+				c.empty()
 				for _, item := range items {
-					c.page[item.Post.ID] = pageText(item.Post)
+					frame, _ := strings.CutPrefix(strings.TrimSpace(string(itemFrame("entry", item))), "entry ")
+					c.apply("entry", frame)
 				}
 			}
-			for _, e := range c.held {
-				c.apply(e[0], e[1])
-			}
-			c.held = nil
+			c.applyHeld()
 		},
 	}
 }
@@ -204,11 +293,12 @@ func (s *liveStorm) checkPages(ctx context.Context) {
 	}
 	service := s.w.direct()
 	for _, c := range s.clients {
-		if s.apart || !c.open() || c.mustRead() {
+		if s.apart || !c.open() || c.mustRead() || c.mustRenew() != "" {
 			continue
 		}
 		c.mu.Lock()
 		page, strange := maps.Clone(c.page), c.strange
+		inside, texts := maps.Clone(c.inside), maps.Clone(c.texts)
 		gone := slices.Sorted(maps.Keys(c.gone))
 		c.mu.Unlock()
 		for _, post := range gone {
@@ -226,6 +316,26 @@ func (s *liveStorm) checkPages(ctx context.Context) {
 				s.violates("I2", "the page of %s shows %s with %s, which is %s now", c.user, post, page[post], pageText(got))
 			}
 		}
+		s.checkInside(ctx, c.user, page, inside, texts)
 	}
 	s.learn()
+}
+
+// checkInside compares the posts inside the reposts and quotes of a page with the table. The page hears of them whether or not
+// the home lists their authors (C7).
+func (s *liveStorm) checkInside(ctx context.Context, user string, page, inside, texts map[string]string) {
+	service := s.w.direct()
+	for _, post := range slices.Sorted(maps.Keys(page)) {
+		of := inside[post]
+		text, shown := texts[of]
+		if !shown || s.late[of] {
+			continue
+		}
+		switch got, err := service.Post(ctx, of); {
+		case isNotFound(err) && !s.w.mayHaveExpired(of):
+			s.violates("I2", "the page of %s shows %s inside %s, which was deleted", user, of, post)
+		case err == nil && pageText(got) != text:
+			s.violates("I2", "the page of %s shows %s inside %s with %s, which is %s now", user, of, post, text, pageText(got))
+		}
+	}
 }

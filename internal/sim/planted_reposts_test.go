@@ -15,6 +15,8 @@ func repostBugs() []bug {
 		purge   = "internal/fanout/purge.go"
 		posts   = "internal/feed/posts.go"
 		kept    = "internal/feed/bookmarks.go"
+		log     = "internal/feed/changes.go"
+		changes = "internal/live/changes.go"
 	)
 	return []bug{
 		{"repost published before its binding", "I16 I5 I2", []edit{{reposts, `living, err := s.bindRepost(ctx, &d)`, `if err := s.access.PublishPost(ctx, d.post); err != nil {
@@ -59,6 +61,10 @@ func repostBugs() []bug {
 		{"end of a repost counted by nobody if its process dies", "I3", []edit{{purge, `	if ref.RepostOf == "" {`, `	if ref.Deleted {`}}},
 		{"repost counted by its user", "I3", []edit{{"messages/reactions.go", `UserID: Reposter(e.RepostID)`, `UserID: Reposter(e.UserID)`}}},
 		{"reposted without a look at the repost", "I16", []edit{{kept, `	for repost := range living {`, `	for repost := range bound {`}}},
+		{"post that is never marked as referred to", "I2", []edit{{refers, `	if of.Referred {`, `	if of.Referred || s != nil {`}}},
+		{"deletion of a referred post noted as of any other", "I2", []edit{{log, `Deleted: true, Referred: of.Referred}`, `Deleted: true}`}}},
+		{"edit of a referred post noted as of any other", "I2", []edit{{log, `return err != nil || now.Referred`, `return err != nil || now.Referred && s == nil`}, {log, `	if edited.Referred {`, `	if edited.Referred && s == nil {`}}},
+		{"changes of referred posts told to their authors' readers only", "I2", []edit{{changes, `	if !c.referred {`, `	if c.referred || !c.referred {`}}},
 		{"repost older than its original", "I16", []edit{{publish, `read.after, of.RepostOf)`, `read.after)`}}},
 	}
 }

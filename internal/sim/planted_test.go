@@ -262,11 +262,11 @@ func bugs() []bug {
 		if err := hm.locked(h.ctx, func() error { return hm.publish([]feed.HomeItem{{Post: feed.Post{ID: post, AuthorID: user}}}) }); err != nil {
 			return
 		}`}}},
-		{"deletion that no page hears", "I2", []edit{{"internal/live/wakes.go", `h.Deleted(post.Author, post.ID)`, `_ = post.ID`}, {tail, `t.hub.Deleted(change.Author, change.Post)`, `_ = change.Post`}}},
-		{"tail that passes over deletions", "I2", []edit{{tail, `t.hub.Deleted(change.Author, change.Post)`, `_ = change.Post`}}},
-		{"tail that passes over edits", "I2", []edit{{tail, `t.hub.Edited(change.Author, change.Post)`, `_ = change.Post`}}},
+		{"deletion that no page hears", "I2", []edit{{"internal/live/wakes.go", `h.Deleted(post.Author, post.ID, post.Referred)`, `_ = post.ID`}, {tail, `t.hub.Deleted(change.Author, change.Post, change.Referred)`, `_ = change.Post`}}},
+		{"tail that passes over deletions", "I2", []edit{{tail, `t.hub.Deleted(change.Author, change.Post, change.Referred)`, `_ = change.Post`}}},
+		{"tail that passes over edits", "I2", []edit{{tail, `t.hub.Edited(change.Author, change.Post, change.Referred)`, `_ = change.Post`}}},
 		{"deletion that is not in the log of changes", "I2", []edit{{deletion, `ops, err := s.noted(ops, tombstone)`, `_, err := s.noted(ops, tombstone)`}}},
-		{"edit that is not in the log of changes", "I2", []edit{{edits, `s.noteEdit(ctx, user, post)`, `error(nil)`}}},
+		{"edit that is not in the log of changes", "I2", []edit{{edits, `s.noteEdit(ctx, byID)`, `error(nil)`}}},
 		{"tail that was away and sends no stale", "I2", []edit{{tail, ` || now.Sub(t.good) > tailMost {`, ` {`}}},
 		{"tail that passes over removals", "I2", []edit{{tail, `t.hub.Removed(removal.User)`, `_ = removal.User`}}},
 		{"removal that no tail can read", "I2", []edit{{life, `removal.NewItem(id.Floor(removal.At))`, `removal.Item()`}}},
@@ -456,15 +456,15 @@ func bugs() []bug {
 		{"post of a former life written out of a backlog", "I12", []edit{{publish, `if schema.OfFormerLife(profile, schema.NoteOf(e.AuthorID, items), e.PostID) {`, `if schema.OfFormerLife(profile, schema.NoteOf(e.AuthorID, items), e.PostID) && e == nil {`}}},
 		{"like of a former life counted out of a backlog", "I12", []edit{{"internal/likeagg/life.go", `lateLike = 50 * time.Minute`, `lateLike = 5000 * time.Minute`}}},
 		{"follow told by an id of the clock", "I6", []edit{{follows, `MarkVersion: version, FollowID: mark.FollowID,`, `MarkVersion: version, FollowID: id.Floor(s.access.Now()),`}}},
-		{"purge asked for by each call that deletes a post", "I11", []edit{{deletion, `return fault.NotFoundf("post %s was deleted", post)
+		{"purge asked for by each call that deletes a post", "I11", []edit{{deletion, `return false, fault.NotFoundf("post %s was deleted", post)
 	}
-	return fault.Wrap("table", err)
+	return false, fault.Wrap("table", err)
 }
 
 // askForPurge`, `s.AskToPurge(ctx, user, post)
-		return fault.NotFoundf("post %s was deleted", post)
+		return false, fault.NotFoundf("post %s was deleted", post)
 	}
-	return fault.Wrap("table", err)
+	return false, fault.Wrap("table", err)
 }
 
 // askForPurge`}}},

@@ -60,7 +60,7 @@ func (l *workload) repost(r *rand.Rand, user string, on bool) *operation {
 	}
 	k := likeKey{l.choose(r, l.posts[max(0, len(l.posts)-3):]), user}
 	delete(l.reposts.ended, k)
-	two, name := r.IntN(3) == 0, map[bool]string{true: "repost ", false: "unrepost "}[on]+k.post
+	two := r.IntN(3) == 0
 	again := func(ctx context.Context, s *domain) error { _, err := s.Repost(ctx, user, k.post); return err }
 	end := func(ctx context.Context, s *domain) error { return s.EndRepost(ctx, user, k.post) }
 	if own := l.repostsBy(k); !on && len(own) > 0 && r.IntN(4) == 0 {
@@ -68,32 +68,37 @@ func (l *workload) repost(r *rand.Rand, user string, on bool) *operation {
 		return l.deleteOf(user, own[len(own)-1])
 	}
 	if !on {
-		op := &operation{name: name, user: user, do: end, settle: func(err error) { l.endedRepost(k, err == nil && !two) }}
+		op := &operation{name: "unrepost " + k.post, user: user, do: end, settle: func(err error) { l.endedRepost(k, err == nil && !two) }}
 		l.endedRepost(k, false)
 		if two {
 			op.do = beside(end, again)
 		}
 		return op
 	}
-	refused := l.refusedFor(user, l.owner[k.post], 0)
+	op := l.repostOf(k)
+	if two {
+		op.do = beside(op.do, again)
+	}
+	return op
+}
+
+// repostOf makes a user repost a post.
+func (l *workload) repostOf(k likeKey) *operation {
+	refused := l.refusedFor(k.user, l.owner[k.post], 0)
 	var made feed.Post
-	op := &operation{name: name, user: user, do: func(ctx context.Context, s *domain) (err error) {
-		made, err = s.Repost(ctx, user, k.post)
+	return &operation{name: "repost " + k.post, user: k.user, do: func(ctx context.Context, s *domain) (err error) {
+		made, err = s.Repost(ctx, k.user, k.post)
 		return err
 	}, settle: func(err error) {
 		if err != nil {
 			return
 		}
 		refused()
-		if made.RepostOf != k.post || l.created[made.ID] != user {
-			l.fail("I5", "the repost %s of %s by %s was answered before it was durable: %+v", made.ID, k.post, user, made)
+		if made.RepostOf != k.post || l.created[made.ID] != k.user {
+			l.fail("I5", "the repost %s of %s by %s was answered before it was durable: %+v", made.ID, k.post, k.user, made)
 		}
-		l.owner[made.ID], l.accepted[made.ID] = user, true
+		l.owner[made.ID], l.accepted[made.ID] = k.user, true
 	}}
-	if two {
-		op.do = beside(op.do, again)
-	}
-	return op
 }
 
 // endedRepost notes that the reposts of a user have ended, for certain or perhaps.

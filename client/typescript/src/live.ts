@@ -19,6 +19,7 @@ export type LiveEvent =
   | { event: 'entry'; item: Schemas['HomeItem']; place: string }
   | { event: 'edited'; item: Schemas['HomeItem']; place: string } // replace the post if the page shows it
   | { event: 'deleted'; post_id: string; place: string } // may come twice
+  | { event: 'changed'; post_id: string; place: string } // edited: if the page shows it in a repost or a quote, see renewed
   | { event: 'stale'; place: string } // events were lost: read the page again, as after open
   | { event: 'likes'; likes: LikesChange; place: string }
   | { event: 'notifications'; unread: number; place: string };
@@ -114,6 +115,8 @@ class Resume {
         return { event: 'edited', item: decoded(data), place: this.place };
       case 'deleted':
         return { event: 'deleted', post_id: decoded<{ post_id: string }>(data).post_id, place: this.place };
+      case 'changed':
+        return { event: 'changed', post_id: decoded<{ post_id: string }>(data).post_id, place: this.place };
       case 'stale':
         return { event: 'stale', place: this.place };
       case 'likes':

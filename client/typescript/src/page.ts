@@ -22,6 +22,13 @@ export async function reread(fanfare: Fanfare, shown: readonly HomeItem[], signa
   return living(items);
 }
 
+// renewed returns the items of a page after an event changed: it reads the post if the page shows the post.
+export async function renewed(fanfare: Fanfare, items: readonly HomeItem[], post_id: string, signal?: AbortSignal): Promise<HomeItem[]> {
+  if (!items.some(({ post, repost, quote }) => [post, repost?.post, quote?.post].some(shown => shown?.id === post_id))) return living(items);
+  const { items: [item] } = await fanfare.get('/v1/posts', { query: { ids: [post_id] }, signal });
+  return item ? changed(items, post_id, item) : living(items);
+}
+
 // applied returns the items of a page, newest first, after an event of the stream. Posts come in any order. An event of a
 // post also changes the items that refer to the post: its reposts, and its quotes.
 export function applied(items: readonly HomeItem[], event: LiveEvent): HomeItem[] {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 
-import { applied, Fanfare, living, type LiveEvent, reread, type Schemas, untilEnd } from '../src/index.js';
+import { applied, Fanfare, living, type LiveEvent, renewed, reread, type Schemas, untilEnd } from '../src/index.js';
 import { newUser, next } from './service.js';
 
 type HomeItem = Schemas['HomeItem'];
@@ -33,6 +33,19 @@ test('events of a post change its reposts and quotes', () => {
   assert.deepEqual([items[0]!.like_count, items[1]!.repost!.quote, items[2]!.quote!.quote], [2, undefined, undefined]);
   take({ event: 'deleted', post_id: 'A' });
   assert.deepEqual(items.map(({ post, repost, quote }) => [post.id, repost?.post.id, quote?.post.id]), [['Q', undefined, undefined], ['S', 'B', undefined]]);
+});
+
+test('an edited post that a page shows is read again', async () => {
+  const asked: string[] = [];
+  const fake: typeof fetch = async input => {
+    asked.push(new URL(String(input), 'http://fanfare.test').searchParams.get('ids')!);
+    return Response.json(asked.at(-1) === 'A' ? { items: [item('A', 'y')], missing: [] } : { items: [], missing: [asked.at(-1)] });
+  };
+  const fanfare = new Fanfare({ baseUrl: '', fetch: fake });
+  let items: HomeItem[] = [{ ...item('R'), repost: item('A') }, { ...item('Q'), quote: item('A') }, { ...item('S'), repost: item('B') }];
+  for (const id of ['A', 'B', 'C']) items = await renewed(fanfare, items, id);
+  assert.deepEqual(items.map(({ post, repost, quote }) => [post.id, (repost ?? quote)!.post.text]), [['R', 'y'], ['Q', 'y'], ['S', 'x']]);
+  assert.deepEqual(asked, ['A', 'B'], 'the page does not show the third one');
 });
 
 test('a post with an end leaves the page at its end', () => {

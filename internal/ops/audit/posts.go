@@ -53,6 +53,7 @@ func (r *run) postItem(ctx context.Context, it table.Item) error {
 			return false, err
 		}
 		made := post.Ref(lives.Longest())
+		made.Referred = true // the lost item may have had the flag
 		return r.transact(ctx, check(it.Key, table.Exists{}), table.TransactOp{Put: &table.PutInput{Item: made.Item(), If: now}}, still)
 	})
 }
