@@ -249,7 +249,7 @@ func TestAPageThatWasAwayShowsTheNewestEdit(t *testing.T) {
 }
 
 // TestChangesOfAPostReachTheCardOfItsRepost edits and deletes posts that a home shows at the places of their reposts, and ends
-// a repost. The home of the page lists the authors of the posts, too.
+// a repost. The home of the page lists the author of some of the posts, too.
 func TestChangesOfAPostReachTheCardOfItsRepost(t *testing.T) {
 	t.Parallel()
 	p, u, ann, grace := newTown(t)
@@ -262,8 +262,8 @@ func TestChangesOfAPostReachTheCardOfItsRepost(t *testing.T) {
 	cards := func(what, want string) {
 		ann.until(what, fmt.Sprintf(`[...document.querySelectorAll("#home > .entry:not([hidden])")].map(e => e.querySelector(".text").textContent + (e.querySelector(".facts").textContent.includes("reposted by Bob") ? " by Bob" : "")).join() === %q`, want))
 	}
-	post := func(text string) string {
-		post, err := grace.CreatePost(t.Context(), client.PostInput{Text: text})
+	post := func(author *client.Client, text string) string {
+		post, err := author.CreatePost(t.Context(), client.PostInput{Text: text})
 		require.NoError(t, err)
 		return post.ID
 	}
@@ -271,7 +271,7 @@ func TestChangesOfAPostReachTheCardOfItsRepost(t *testing.T) {
 		_, err := bob.Repost(t.Context(), post)
 		require.NoError(t, err)
 	}
-	one, two := post("one"), post("two")
+	one, two := post(grace, "one"), post(grace, "two")
 	cards("the posts are there", "two,one")
 	repost(one)
 	cards("the repost hides the post below it", "one by Bob,two")
@@ -286,6 +286,18 @@ func TestChangesOfAPostReachTheCardOfItsRepost(t *testing.T) {
 	cards("the page is read", "two by Bob,One")
 	require.NoError(t, grace.DeletePost(t.Context(), two))
 	cards("the deletion reaches the repost", "One")
+	carol := u.as(t, "carol")
+	_, err = carol.PutMe(t.Context(), client.ProfileInput{Name: "Carol"})
+	require.NoError(t, err)
+	three := post(carol, "three")
+	repost(three)
+	cards("the repost of a stranger's post comes", "three by Bob,One")
+	edited = "Three"
+	_, err = carol.EditPost(t.Context(), three, client.PostEdit{Text: &edited})
+	require.NoError(t, err)
+	cards("the stranger's edit reaches the repost", "Three by Bob,One")
+	require.NoError(t, carol.DeletePost(t.Context(), three))
+	cards("the stranger's deletion reaches the repost", "One")
 	ann.isClean(u.http)
 	p.stop(t)
 }

@@ -48,8 +48,8 @@ function once(home) {
 }
 
 // since has the events of posts since the last request for the home: an item, or null for a deletion. The
-// answer may be older.
-const since = new Map();
+// answer may be older. renew has the posts that were edited since, of which the stream has only the id.
+const since = new Map(), renew = new Set();
 
 // changed returns an item after these events, or null if the post, or the original of a repost, was deleted.
 function changed(item) {
@@ -60,6 +60,7 @@ function changed(item) {
 // again reads the home. The stream does not repeat the changes that the page has missed.
 function again() {
   since.clear();
+  renew.clear();
   htmx.trigger("#home", "fill");
 }
 
@@ -69,7 +70,8 @@ export function filled(page) {
   const ids = page.items.map(item => item.post.id), first = ids[0] ?? "", last = page.next_cursor ? ids.at(-1) : "";
   const others = [...document.querySelectorAll("#home > .entry")].map(place).filter(id => !ids.includes(id) && id < first);
   for (const id of others) if (id > last) document.getElementById("p-" + id).remove();
-  older(others.filter(id => id < last)).catch(() => {}); // the next opening of the stream repeats it
+  const shown = page.items.flatMap(item => [item, item.repost ?? item]).map(item => item.post.id);
+  older([...others.filter(id => id < last), ...shown.filter(id => renew.has(id))]).catch(() => {}); // the next opening of the stream repeats it
   return { ...page, items: page.items.map(changed).filter(Boolean) };
 }
 
@@ -90,6 +92,11 @@ const events = {
   edited(item) {
     since.set(item.post.id, item);
     put(item);
+  },
+  changed({ post_id }) {
+    since.delete(post_id);
+    renew.add(post_id);
+    if (cards(post_id).length) older([post_id]).catch(() => {}); // the next opening of the stream repeats it
   },
   stale: again,
   likes: data => count(data.post_id, data.count, data.reactions),
