@@ -67,11 +67,10 @@ func TestHistoriesOfTheStorms(t *testing.T) {
 func bugs() map[string]planttest.Edit {
 	const follows, likes, like = "internal/feed/follows.go", "internal/feed/likes.go", "internal/likeagg/like.go"
 	return map[string]planttest.Edit{
-		"stale relationship":                           {File: follows, Old: `s.access.BatchGet(ctx, keys, true)`, New: `s.access.BatchGet(ctx, keys, false)`},
-		"stale list":                                   {File: follows, Old: `query: table.Query{PK: pk, Consistent: true}`, New: `query: table.Query{PK: pk}`},
-		"end of a repost by a stale binding":           {File: "internal/feed/reposts.go", Old: `s.access.Get(ctx, schema.RepostKey(user, post), true)`, New: `s.access.Get(ctx, schema.RepostKey(user, post), false)`},
-		"end of a repost that removes a later binding": {File: "internal/feed/reposts.go", Old: `table.DeleteInput{Key: schema.RepostKey(user, post), If: boundTo(bound.R)}`, New: `table.DeleteInput{Key: schema.RepostKey(user, post)}`},
-		"older reaction wins":                          {File: like, Old: `if old.Version < a.version {`, New: `if old.Version != a.version {`},
+		"stale relationship":                 {File: follows, Old: `s.access.BatchGet(ctx, keys, true)`, New: `s.access.BatchGet(ctx, keys, false)`},
+		"stale list":                         {File: follows, Old: `query: table.Query{PK: pk, Consistent: true}`, New: `query: table.Query{PK: pk}`},
+		"end of a repost by a stale binding": {File: "internal/feed/reposts.go", Old: `s.access.Get(ctx, schema.RepostKey(user, post), true)`, New: `s.access.Get(ctx, schema.RepostKey(user, post), false)`},
+		"older reaction wins":                {File: like, Old: `if old.Version < a.version {`, New: `if old.Version != a.version {`},
 		"follow that failed, answered": {File: follows, Old: `	if changed || err != nil {
 		return changed, err
 	}

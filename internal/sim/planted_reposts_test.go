@@ -1,7 +1,7 @@
 package sim
 
-// repostBugs are the bugs of reposts, one for each rule of docs/decisions/0063-reposts.md that a storm meets. Two rules have
-// their counterexamples in internal/feed alone: UnbindCond needs 17 steps, and ShownOnly holds by the order of the reads.
+// repostBugs are the bugs of reposts, one for each rule of docs/decisions/0063-reposts.md that a storm meets. ShownOnly
+// has its counterexample in internal/feed alone, because it holds by the order of the reads.
 func repostBugs() []bug {
 	const (
 		reposts = "internal/feed/reposts.go"
@@ -19,6 +19,7 @@ func repostBugs() []bug {
 		changes = "internal/live/changes.go"
 	)
 	return []bug{
+		{"later binding removed by an end", "I16", []edit{{reposts, `table.DeleteInput{Key: schema.RepostKey(user, post), If: boundTo(bound.R)}`, `table.DeleteInput{Key: schema.RepostKey(user, post)}`}}},
 		{"repost published before its binding", "I16 I5 I2", []edit{{reposts, `living, err := s.bindRepost(ctx, &d)`, `if err := s.access.PublishPost(ctx, d.post); err != nil {
 			return err
 		}
