@@ -379,3 +379,16 @@ func TestAnEndlessAnswerIsRefused(t *testing.T) {
 	_, err = c.User(t.Context(), "u")
 	assert.ErrorContains(t, err, "larger than")
 }
+
+// An empty list of images removes the images, so it is sent. Without a list the images stay.
+func TestAnEditSendsAnEmptyListOfImages(t *testing.T) {
+	for _, c := range []struct {
+		edit PostEdit
+		want string
+	}{{PostEdit{Images: []Image{}}, `{"images":[]}`}, {PostEdit{}, `{}`}} {
+		sent, err := json.Marshal(c.edit)
+		if err != nil || string(sent) != c.want {
+			t.Errorf("%+v is sent as %s, want %s: %v", c.edit, sent, c.want, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package feed_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -44,6 +45,30 @@ func (l *leaving) Put(ctx context.Context, in table.PutInput) (table.WriteResult
 		return table.WriteResult{}, ctx.Err()
 	}
 	return l.Store.Put(ctx, in)
+}
+
+// lostUpdate is a table whose updates happen, but their caller gets no answer.
+type lostUpdate struct{ table.Store }
+
+func (l lostUpdate) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	res, err := l.Store.Update(ctx, in)
+	if _, _, post := schema.PostOfKey(in.Key); post && err == nil {
+		err = errors.New("answer lost")
+	}
+	return res, err
+}
+
+// An edit without an answer may have happened, so other processes hear of it.
+func TestAnEditWithoutAnAnswerIsNoted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *config) { c.Store = lostUpdate{c.Store} })
+	w.users("ann")
+	post, text := w.post("ann", "x").ID, "y"
+	_, err := w.EditPost(t.Context(), "ann", post, feed.PostEdit{Text: &text})
+	require.Error(t, err)
+	made, err := w.PostsMade(t.Context(), w.clock.now().Add(-time.Minute))
+	require.NoError(t, err)
+	assert.Len(t, made.Changes, 1)
 }
 
 // Another process that reads the note of an edit finds the edit. The note is written, too, if the author has left.

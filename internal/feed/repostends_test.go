@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/schema"
 )
 
@@ -94,4 +95,39 @@ func TestARepostShowsAnOldPostAgain(t *testing.T) {
 	w.lines("ann", "bob>p")
 	w.clock.add(timelineTTL + time.Hour)
 	w.lines("ann")
+}
+
+// A post shows at its newest repost, which explain names, for the post and for each older repost.
+func TestAnExplanationNamesTheRepostThatShows(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "cid", "dan")
+	for _, author := range []string{"bob", "cid", "dan"} {
+		w.follow("ann", author)
+	}
+	p := w.post("dan", "p")
+	older, newest := w.repost("bob", p.ID), w.repost("cid", p.ID)
+	w.deliver()
+	for _, post := range []string{p.ID, older.ID} {
+		all, err := w.Explain(t.Context(), nil, "ann", post)
+		require.NoError(t, err)
+		require.Equal(t, home.ReasonRepeat, all[0].Reason)
+		require.Equal(t, newest.ID, all[0].Newer)
+	}
+}
+
+// The number of newer posts counts a post once, also if its repost is on the first page and the post is not.
+func TestNewsCountARepostedPostOnce(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "dan")
+	w.follow("ann", "bob")
+	w.follow("ann", "dan")
+	before := w.post("dan", "seen")
+	p := w.post("dan", "p")
+	w.post("dan", "q")
+	w.repost("bob", p.ID)
+	w.deliver()
+	for _, limit := range []int{1, 2, 10} {
+		news := w.news("ann", home.Query{After: before.ID}, limit)
+		require.Equal(t, 2, news.Unread, "pages of %d", limit)
+	}
 }

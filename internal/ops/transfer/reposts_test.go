@@ -21,6 +21,7 @@ import (
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
 )
 
 // withReferences returns the network with reposts and quotes, before the posts to which they refer. The two quotes are a
@@ -181,6 +182,13 @@ func TestAnImportMakesNoSecondRepost(t *testing.T) {
 			}
 		}
 		assert.Equal(t, []string{r.ID}, reposts)
+		likes, _, err := table.Collect(here.Query(t.Context(), table.Query{PK: schema.LikesPK(r.RepostOf, 0, 1)}), 0)
+		require.NoError(t, err)
+		for _, it := range likes {
+			like, err := schema.ParseLike(it)
+			require.NoError(t, err)
+			assert.False(t, messages.IsReposter(like.User), "a repost that was left out does not count: %s", like.User)
+		}
 	}
 }
 
