@@ -9,6 +9,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/id"
 	"fanfare/internal/schema"
 )
 
@@ -130,4 +131,13 @@ func TestNewsCountARepostedPostOnce(t *testing.T) {
 		news := w.news("ann", home.Query{After: before.ID}, limit)
 		require.Equal(t, 2, news.Unread, "pages of %d", limit)
 	}
+
+	w = newWorld(t) // the home is gathered
+	names := w.followees("viewer", pageLists+1)
+	w.users(names[0], names[pageLists])
+	p = w.post(names[0], "p")
+	w.post(names[0], "q")
+	w.repost(names[pageLists], p.ID)
+	news := w.news("viewer", home.Query{Pull: true, After: id.Min}, 1)
+	require.Equal(t, 2, news.Unread)
 }

@@ -41,8 +41,13 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 	}
 	once := feed.NewOnce(at.once) // a post counts once, too (I16)
 	if gathers {
-		refs, err := h.stillShown(ctx, viewer, at.posts)
-		news.Unread = min(news.Unread+len(refs), MaxUnread)
+		refs, originals, err := h.stillShown(ctx, viewer, at.posts)
+		for _, r := range refs {
+			if once.Takes(r.Post, feed.Reference{RepostOf: originals[r.Post]}) {
+				news.Unread++
+			}
+		}
+		news.Unread = min(news.Unread, MaxUnread)
 		return news, err
 	}
 	// Each round reads the entries and the posts. The first round also reads the marks.

@@ -172,7 +172,7 @@ func (h *Homes) gatherLists(ctx context.Context, viewer, after string, wanted wa
 // gatheredPage returns a page of the gathered posts.
 func (h *Homes) gatheredPage(ctx context.Context, viewer string, query Query, at gathering, limit int) (page.List[feed.HomeItem], error) {
 	n := min(limit, len(at.posts))
-	refs, err := h.stillShown(ctx, viewer, at.posts[:n])
+	refs, _, err := h.stillShown(ctx, viewer, at.posts[:n])
 	if err != nil {
 		return page.List[feed.HomeItem]{}, err
 	}
@@ -204,19 +204,19 @@ func (at gathering) page(viewer string, query Query, items []feed.HomeItem) page
 	return page.List[feed.HomeItem]{Items: items, NextCursor: byGathering(viewer, query.After).Cursor(at.encode())}
 }
 
-// stillShown returns references to the gathered posts that viewer's home shows now. After the
+// stillShown returns references to the gathered posts that viewer's home shows now, and the originals of reposts. After the
 // gathering, posts may have been deleted or expired, and authors unfollowed or muted (I2). A cursor
 // grants no access, because a cursor may name posts of any author (I10).
-func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) ([]access.Ref, error) {
+func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) (refs []access.Ref, originals map[string]string, err error) {
 	keys := make([]table.Key, len(posts))
 	for i, post := range posts {
 		keys[i] = schema.PostByIDKey(post)
 	}
 	found, err := h.access.PostRefs(ctx, keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var refs []access.Ref
+	originals = make(map[string]string)
 	for _, key := range keys {
 		it, ok := found[key]
 		if !ok {
@@ -224,13 +224,15 @@ func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) (
 		}
 		byID, err := schema.ParsePostRef(it)
 		if err != nil {
-			return nil, fault.Wrap("table", err)
+			return nil, nil, fault.Wrap("table", err)
 		}
 		if !byID.Gone(h.access.Now()) {
+			originals[byID.ID] = byID.RepostOf
 			refs = append(refs, access.Ref{Post: byID.ID, Author: byID.Author, LikeShards: byID.LikeShards})
 		}
 	}
-	return h.stillFollowed(ctx, viewer, refs)
+	refs, err = h.stillFollowed(ctx, viewer, refs)
+	return refs, originals, err
 }
 
 // stillFollowed returns the references that viewer's home shows now. After the read of the references,
