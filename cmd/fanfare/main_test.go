@@ -183,7 +183,7 @@ func TestUpAsJSONSaysWhereItIs(t *testing.T) {
 // until waits until a condition holds.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a loaded machine, with the race detector
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
