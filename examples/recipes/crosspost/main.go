@@ -1,7 +1,7 @@
 // Program crosspost puts one post into several topics or communities. Each of them reposts the same post, so its likes and
 // comments are in one place, a reader who follows several sees the post once, and all copies go with the post:
 //
-//	crosspost URL POST TOPIC...
+//	crosspost URL POST TOPIC [TOPIC ...]
 //
 // SERVICE_TOKEN is the token of a service (docs/TOKENS.md).
 package main
@@ -24,7 +24,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 3 {
-		return errors.New("usage: crosspost URL POST TOPIC...")
+		return errors.New("usage: crosspost URL POST TOPIC [TOPIC ...]")
 	}
 	service, err := client.New(args[0], client.WithToken(os.Getenv("SERVICE_TOKEN")))
 	if err != nil {
