@@ -25,15 +25,20 @@ func load(t *testing.T, env map[string]string) *types.Project {
 // loadFrom reads the docker-compose.yml of a folder.
 func loadFrom(t *testing.T, folder string, env map[string]string) *types.Project {
 	t.Helper()
+	project, err := loadProject(t, folder, env)
+	require.NoError(t, err)
+	return project
+}
+
+func loadProject(t *testing.T, folder string, env map[string]string) (*types.Project, error) {
+	t.Helper()
 	root, err := filepath.Abs(folder)
 	require.NoError(t, err)
-	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
+	return loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir:  root,
 		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(root, "docker-compose.yml")}},
 		Environment: env,
 	}, loader.WithProfiles([]string{"*"}))
-	require.NoError(t, err)
-	return project
 }
 
 // daemons returns the services that run without an end, with the role of each service.

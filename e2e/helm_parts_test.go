@@ -153,9 +153,16 @@ func TestTheNotesOfTheChartNameItsAccounts(t *testing.T) {
 	require.NoError(t, os.CopyFS(copied, os.DirFS(chart)))
 	show := "kind: ConfigMap\nmetadata: {name: notes}\ndata: {notes: {{ include \"fanfare/templates/NOTES.txt\" . | quote }}}\n"
 	require.NoError(t, os.WriteFile(filepath.Join(copied, "templates/notes.yaml"), []byte(show), 0o600))
-	manifests, err := helmOf(t, copied, merge(needed(), allOf(t)), "template", "feed", "--namespace", "social", "--kube-version", "1.34")
-	require.NoError(t, err)
-	notes := fmt.Sprint(at(t, objects(t, manifests)["ConfigMap notes"], "data", "notes"))
+	notesOf := func(values map[string]any) string {
+		manifests, err := helmOf(t, copied, merge(values, allOf(t)), "template", "feed", "--namespace", "social", "--kube-version", "1.34")
+		require.NoError(t, err)
+		return fmt.Sprint(at(t, objects(t, manifests)["ConfigMap notes"], "data", "notes"))
+	}
+	pair := notesOf(aPair())
+	for _, text := range []string{"fanfare up on two machines", "\n  feed-up\n", "exec statefulset/feed-one -- fanfare doctor"} {
+		assert.Contains(t, pair, text)
+	}
+	notes := notesOf(needed())
 	for _, text := range []string{"\n  feed-likeagg\n", "\n  feed-canary\n", "\n  mine\n", "--namespace social port-forward service/feed-api 8080:80\n"} {
 		assert.Contains(t, notes, text)
 	}

@@ -78,6 +78,8 @@ func typesOfSettings(t *testing.T) map[string]setting {
 			types[name] = setting{"list", []any{"love", "laugh"}, "love,laugh"}
 		case f.Kind == "list":
 			types[name] = setting{"list", []any{"https://a.example", "https://b.example"}, "https://a.example,https://b.example"}
+		case f.Kind == "size":
+			types[name] = setting{"size", "4GiB", "4GiB"}
 		case f.Kind == "switch":
 			types[name] = setting{"switch", false, "off"}
 		case len(f.Words) > 0:
@@ -100,7 +102,7 @@ func typesOfSettings(t *testing.T) map[string]setting {
 }
 
 // chartSchema returns the schema of the values, and the names of settings in the schema. The value is
-// true for a setting that the chart sets itself.
+// true for a setting that the chart sets itself with each engine.
 func chartSchema(t *testing.T) (schema *jsonschema.Schema, names map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile(chart + "/values.schema.json")
@@ -156,26 +158,40 @@ func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 	}
 }
 
-// A release with every setting passes each setting to a daemon. The chart refuses a setting that the
+// owned returns the settings that the chart sets itself with an engine.
+func owned(t *testing.T, engine string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(chart + "/templates/_declared.tpl")
+	require.NoError(t, err)
+	var declared map[string]any
+	document := string(text)[strings.Index(string(text), "\n{\n"):strings.LastIndex(string(text), "{{- end }}")]
+	require.NoError(t, json.Unmarshal([]byte(document), &declared))
+	return at(t, declared, "owned", engine).(map[string]any)
+}
+
+// A release with every setting passes each setting to a daemon, with either engine. The chart refuses a setting that the
 // chart sets itself, and names the value to write instead.
 func TestTheChartHandsEverySettingOnOrSetsItItself(t *testing.T) {
 	t.Parallel()
-	_, names := chartSchema(t)
 	types := typesOfSettings(t)
-	written := map[string]any{}
-	for name, isOwn := range names {
-		if !isOwn {
-			written[name] = types[name].written
-			continue
+	for program, values := range map[string]map[string]any{"api": needed(), "one": oneMachine()} {
+		written := map[string]any{}
+		own := owned(t, map[string]string{"api": "aws", "one": "embedded"}[program])
+		for _, name := range config.Names() {
+			if own[name] == nil {
+				written[name] = types[name].written
+				continue
+			}
+			_, err := render(t, merge(values, map[string]any{"settings": map[string]any{name: types[name].written}}))
+			require.ErrorContains(t, err, fmt.Sprintf("settings.%s: %s", name, own[name]))
 		}
-		_, err := render(t, merge(needed(), map[string]any{"settings": map[string]any{name: types[name].written}}))
-		require.ErrorContains(t, err, "settings."+name+": ", name)
-	}
-	manifests, err := render(t, merge(needed(), map[string]any{"settings": written}))
-	require.NoError(t, err)
-	env := environmentIn(t, objects(t, manifests), "feed-api")
-	for name := range written {
-		assert.Equal(t, types[name].text, env[name], name)
+		require.Greater(t, len(written), 15)
+		manifests, err := render(t, merge(values, map[string]any{"settings": written}))
+		require.NoError(t, err)
+		env := environmentIn(t, objects(t, manifests), "feed-"+program)
+		for name := range written {
+			assert.Equal(t, types[name].text, env[name], name)
+		}
 	}
 }
 

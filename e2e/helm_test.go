@@ -72,6 +72,19 @@ func needed() map[string]any {
 	}
 }
 
+// oneMachine returns the values that engine embedded needs.
+func oneMachine() map[string]any {
+	values := needed()
+	delete(values, "aws")
+	values["engine"] = "embedded"
+	return values
+}
+
+// aPair returns the values that a pair needs.
+func aPair() map[string]any {
+	return merge(oneMachine(), map[string]any{"up": map[string]any{"pair": map[string]any{"enabled": true, "register": "s3://bucket/pair", "secretName": "feed-pair"}}})
+}
+
 // objects decodes manifests as Kubernetes does (YAML 1.1). The key of an object is its kind and its name.
 func objects(t *testing.T, manifests string) map[string]map[string]any {
 	t.Helper()
@@ -187,6 +200,8 @@ func TestTheChartIsValid(t *testing.T) {
 			allOf(t),
 			"Deployment 4, HorizontalPodAutoscaler 1, Ingress 1, Job 1, NetworkPolicy 4, PodDisruptionBudget 3, ScaledObject 2, Service 5, ServiceAccount 4, ServiceMonitor 1",
 		},
+		"one machine":     {oneMachine(), "Service 2, ServiceAccount 1, ServiceMonitor 1, StatefulSet 1"},
+		"a pair with all": {merge(allOf(t), aPair()), "Ingress 1, NetworkPolicy 2, Service 3, ServiceAccount 1, ServiceMonitor 1, StatefulSet 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

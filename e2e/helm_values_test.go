@@ -71,6 +71,9 @@ func bounds(t *testing.T) (all []written) {
 	_, names := chartSchema(t)
 	row := func(f config.Field, text, refused string) {
 		w := written{values: fmt.Sprintf("settings: {%s: %s}", f.Name, text), variable: f.Name, text: text, refused: refused}
+		if f.Embedded {
+			w.values = "engine: embedded, " + w.values
+		}
 		w.line = w.values
 		all = append(all, w)
 	}
@@ -93,7 +96,11 @@ func bounds(t *testing.T) (all []written) {
 				row(f, (d + time.Duration(step)*time.Millisecond).String(), f.Name)
 			}
 		}
-		if f.Zero != "" {
+		switch {
+		case f.Zero == "":
+		case f.Kind == "duration":
+			row(f, "0s", "")
+		default:
 			row(f, "0", "")
 		}
 	}
@@ -123,9 +130,19 @@ func deployments() map[string]config.Role {
 	return all
 }
 
+// podOf returns the spec of the pods of a Deployment or a StatefulSet.
+func podOf(t *testing.T, all map[string]map[string]any, name string) any {
+	t.Helper()
+	kind := "Deployment "
+	if all[kind+name] == nil {
+		kind = "StatefulSet "
+	}
+	return at(t, all[kind+name], "spec", "template", "spec")
+}
+
 func containerOf(t *testing.T, all map[string]map[string]any, name string) any {
 	t.Helper()
-	return at(t, all["Deployment "+name], "spec", "template", "spec", "containers", 0)
+	return at(t, podOf(t, all, name), "containers", 0)
 }
 
 // environmentIn returns the environment that the kubelet gives to a daemon of a release. The kubelet
@@ -194,7 +211,11 @@ func TestTheChartTakesWhatPeopleWriteOrRefusesIt(t *testing.T) {
 // isTaken checks the settings of the daemons of a release. If start is true, it also starts the daemons.
 func isTaken(t *testing.T, w written, all map[string]map[string]any, start bool) {
 	t.Helper()
-	for name, role := range deployments() {
+	programs := deployments()
+	if all["StatefulSet fanfare-one"] != nil { // TestTheChartRunsOneMachine starts it
+		programs, start = map[string]config.Role{"one": config.API}, false
+	}
+	for name, role := range programs {
 		env := environmentIn(t, all, "fanfare-"+name)
 		got := env[w.variable]
 		if w.variable == "image" {

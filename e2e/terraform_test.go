@@ -6,11 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/zclconf/go-cty/cty"
 )
 
 var writeTerraform = flag.Bool("write-terraform", false, "write the modules of Terraform")
@@ -19,8 +23,8 @@ var writeTerraform = flag.Bool("write-terraform", false, "write the modules of T
 // machine beside AWS.
 func terraformTemplates() []string { return []string{"data.yaml", "services.yaml", "alarms.yaml"} }
 
-func terraformFile(template string) string {
-	return filepath.Join("../deploy/terraform", strings.TrimSuffix(template, ".yaml"), "main.tf")
+func terraformFolder(template string) string {
+	return filepath.Join("../deploy/terraform", strings.TrimSuffix(template, ".yaml"))
 }
 
 func TestTheModulesOfTerraformAreMadeFromTheTemplates(t *testing.T) {
@@ -28,14 +32,20 @@ func TestTheModulesOfTerraformAreMadeFromTheTemplates(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, len(terraformTemplates())+2, "each template but budget.yaml and archive.yaml has a module")
 	for _, template := range terraformTemplates() {
-		want, path := newModule(t, template).file(), terraformFile(template)
-		if *writeTerraform {
-			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
-			require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
+		folder, files := terraformFolder(template), newModule(t, template).files()
+		for name, want := range files {
+			path := filepath.Join(folder, name)
+			if *writeTerraform {
+				require.NoError(t, os.MkdirAll(folder, 0o750))
+				require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
+			}
+			got, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equalf(t, want, string(got), "%s: run go test -C e2e -run Terraform -write-terraform .", path)
 		}
-		got, err := os.ReadFile(path)
+		there, err := filepath.Glob(filepath.Join(folder, "*"))
 		require.NoError(t, err)
-		assert.Equalf(t, want, string(got), "%s: run go test -C e2e -run Terraform -write-terraform .", path)
+		assert.Len(t, there, len(files), folder)
 	}
 }
 
@@ -72,14 +82,14 @@ func stackValues() (accepted, refused map[string][]map[string]string) {
 	}
 	refused = map[string][]map[string]string{
 		"data.yaml": {
-			{"TableName": "a"}, {"BillingMode": "PROVISIONED"}, {"BillingMode": "FREE"}, {"WriteUnits": "1000-4000"},
+			{"TableName": "a"}, {"BillingMode": "PROVISIONED"}, {"BillingMode": "FREE"}, {"WriteUnits": "4000-1000"},
 			{"MaxWriteUnits": "5000", "WarmWriteUnits": "4000"}, {"MaxReadUnits": "15000", "WarmReadUnits": "14000"},
 		},
 		"services.yaml": {
 			services("Size", "1vCPU-1GB"), services("ApiTasks", "1"), services("JwtIssuer", "http://issuer.example"), services("JwtAudience", "a,,b"),
 			services("EndpointVpc", "vpc-1"), services("DrainSeconds", "91"),
 		},
-		"alarms.yaml": {{"LoadBalancer": balancer}, {"ServicesStack": "1"}},
+		"alarms.yaml": {{"LoadBalancer": balancer}, {"LoadBalancer": "arn:aws:sns:eu-central-1:123456789012:alarms", "TargetGroup": services()["TargetGroup"]}},
 	}
 	return accepted, refused
 }
@@ -94,7 +104,7 @@ func TestTheModulesOfTerraformEqualTheStacks(t *testing.T) {
 			t.Run(fmt.Sprint(template, " ", i), func(t *testing.T) {
 				stack := read(t, template, values)
 				require.NoError(t, stack.refusal())
-				module := readTerraform(t, terraformFile(template), stack)
+				module := readTerraform(t, template, stack)
 				require.Empty(t, module.refusal())
 				want, got := expected(t, stack), module.resources()
 				require.NotEmpty(t, want)
@@ -108,7 +118,7 @@ func TestTheModulesOfTerraformEqualTheStacks(t *testing.T) {
 		for _, values := range refused[template] {
 			stack := read(t, template, values)
 			require.Error(t, stack.refusal(), "%v", values)
-			assert.NotEmpty(t, readTerraform(t, terraformFile(template), stack).refusal(), "%s accepts %v", template, values)
+			assert.NotEmpty(t, readTerraform(t, template, stack).refusal(), "%s accepts %v", template, values)
 		}
 	}
 }
@@ -212,4 +222,106 @@ func parseJSON(t *testing.T, name string, want, got map[string]any) {
 			}
 		}
 	}
+}
+
+// TestTheNumbersOfTerraformHaveTheBoundsOfThePatterns compares the rule of each number with the pattern of its parameter.
+func TestTheNumbersOfTerraformHaveTheBoundsOfThePatterns(t *testing.T) {
+	t.Parallel()
+	compared := 0
+	for _, template := range terraformTemplates() {
+		rules := map[string]*hclsyntax.Block{}
+		m := parseTerraform(t, terraformFolder(template))
+		for _, block := range m.blocks("variable") {
+			rules[block.Labels[0]] = block
+		}
+		for name, v := range newModule(t, template).parameters {
+			if v.high == "" || v.of("AllowedPattern") == "" {
+				continue
+			}
+			compared++
+			pattern := regexp.MustCompile("^(?:" + v.of("AllowedPattern") + ")$")
+			low, err := strconv.ParseInt(v.low, 10, 64)
+			require.NoError(t, err)
+			high, err := strconv.ParseInt(v.high, 10, 64)
+			require.NoError(t, err)
+			for _, n := range []int64{-1, 0, 1, low - 1, low, low + 1, high / 2, high - 1, high, high + 1} {
+				m.eval.Variables["var"] = cty.ObjectVal(map[string]cty.Value{v.name: cty.NumberIntVal(n)})
+				takes := m.value(rules[v.name].Body.Blocks[0].Body.Attributes["condition"].Expr).True()
+				assert.Equal(t, pattern.MatchString(fmt.Sprint(n)), takes, "%s: %d", name, n)
+			}
+		}
+	}
+	assert.GreaterOrEqual(t, compared, 10)
+}
+
+// TestTheModulesOfTerraformSpeakOfTheirOwnVariables looks for names of CloudFormation in the descriptions and the refusals.
+func TestTheModulesOfTerraformSpeakOfTheirOwnVariables(t *testing.T) {
+	t.Parallel()
+	for _, template := range terraformTemplates() {
+		made, m := newModule(t, template), parseTerraform(t, terraformFolder(template))
+		texts := map[string]string{}
+		for _, block := range m.blocks("variable") {
+			texts[block.Labels[0]] = m.value(block.Body.Attributes["description"].Expr).AsString()
+			for _, rule := range block.Body.Blocks {
+				says := m.value(rule.Body.Attributes["error_message"].Expr).AsString()
+				assert.True(t, strings.HasPrefix(says, block.Labels[0]+" must "), says)
+				texts[says] = says
+			}
+		}
+		for _, resource := range m.blocks("resource") {
+			if resource.Labels[0] == "terraform_data" {
+				for _, rule := range resource.Body.Blocks[0].Body.Blocks {
+					says := m.value(rule.Body.Attributes["error_message"].Expr).AsString()
+					texts[says] = says
+				}
+			}
+		}
+		for where, text := range texts {
+			for name := range made.parameters {
+				if wordEnd.MatchString(name) {
+					assert.NotContains(t, text, name, where)
+				}
+			}
+			assert.NotRegexp(t, `CloudFormation|\.yaml|\d\d-\d|ENABLED|\.\.$`, text, where)
+		}
+	}
+}
+
+// TestTheExampleOfTerraformFits compares the calls of the example with the variables and the outputs of the modules.
+func TestTheExampleOfTerraformFits(t *testing.T) {
+	t.Parallel()
+	outputs := map[string]map[string]bool{}
+	variables := map[string]map[string]bool{} // true if the variable has no default
+	for _, template := range terraformTemplates() {
+		name := strings.TrimSuffix(template, ".yaml")
+		m := parseTerraform(t, terraformFolder(template))
+		outputs[name], variables[name] = map[string]bool{}, map[string]bool{}
+		for _, block := range m.blocks("output") {
+			outputs[name][block.Labels[0]] = true
+		}
+		for _, block := range m.blocks("variable") {
+			variables[name][block.Labels[0]] = block.Body.Attributes["default"] == nil
+		}
+	}
+	example, called := parseTerraform(t, "../deploy/terraform/example"), 0
+	for _, call := range example.blocks("module") {
+		called++
+		name := filepath.Base(example.value(call.Body.Attributes["source"].Expr).AsString())
+		for argument, a := range call.Body.Attributes {
+			if argument == "source" || argument == "depends_on" {
+				continue
+			}
+			assert.Contains(t, variables[name], argument, name)
+			for _, reference := range a.Expr.Variables() {
+				if reference.RootName() == "module" {
+					other, output := reference[1].(hcl.TraverseAttr).Name, reference[2].(hcl.TraverseAttr).Name
+					assert.True(t, outputs[other][output], "module.%s.%s", other, output)
+				}
+			}
+		}
+		for variable, isNeeded := range variables[name] {
+			assert.True(t, !isNeeded || call.Body.Attributes[variable] != nil, "%s needs %s", name, variable)
+		}
+	}
+	assert.Equal(t, len(terraformTemplates()), called)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,19 +24,32 @@ import (
 // reference to a resource has the value that package template gives the reference in the template.
 type terraform struct {
 	t    *testing.T
-	body *hclsyntax.Body
+	all  []*hclsyntax.Block
 	eval *hcl.EvalContext
 }
 
-// readTerraform parses a module that was made from stack, and sets its variables to the stack's values.
-func readTerraform(t *testing.T, path string, stack template) terraform {
+// parseTerraform parses the files of a folder.
+func parseTerraform(t *testing.T, folder string) terraform {
 	t.Helper()
-	text, err := os.ReadFile(path)
+	m := terraform{t: t, eval: &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: functions()}}
+	files, err := filepath.Glob(filepath.Join(folder, "*.tf"))
 	require.NoError(t, err)
-	file, faults := hclparse.NewParser().ParseHCL(text, path)
-	require.False(t, faults.HasErrors(), faults)
-	m := terraform{t: t, body: file.Body.(*hclsyntax.Body), eval: &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: functions()}}
-	m.setVariables(stack)
+	require.NotEmpty(t, files, folder)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		file, faults := hclparse.NewParser().ParseHCL(text, name)
+		require.False(t, faults.HasErrors(), faults)
+		m.all = append(m.all, file.Body.(*hclsyntax.Body).Blocks...)
+	}
+	return m
+}
+
+// readTerraform parses the module that was made from stack, and sets its variables to the stack's values.
+func readTerraform(t *testing.T, template string, stack template) terraform {
+	t.Helper()
+	m := parseTerraform(t, terraformFolder(template))
+	m.setVariables(newModule(t, template).parameters, stack)
 	m.eval.Variables["local"] = cty.EmptyObjectVal
 	for _, block := range m.blocks("locals") {
 		locals := map[string]cty.Value{}
@@ -52,13 +66,7 @@ func readTerraform(t *testing.T, path string, stack template) terraform {
 func functions() map[string]function.Function {
 	return map[string]function.Function{
 		"split": stdlib.SplitFunc, "jsonencode": stdlib.JSONEncodeFunc, "concat": stdlib.ConcatFunc, "regex": stdlib.RegexFunc,
-		"contains": stdlib.ContainsFunc, "can": tryfunc.CanFunc,
-		"alltrue": function.New(&function.Spec{
-			Params: []function.Parameter{{Name: "list", Type: cty.DynamicPseudoType}}, Type: function.StaticReturnType(cty.Bool),
-			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-				return cty.BoolVal(!slices.ContainsFunc(args[0].AsValueSlice(), cty.Value.False)), nil
-			},
-		}),
+		"contains": stdlib.ContainsFunc, "can": tryfunc.CanFunc, "floor": stdlib.FloorFunc, "length": stdlib.LengthFunc,
 	}
 }
 
@@ -72,7 +80,7 @@ func inOrder(attributes hclsyntax.Attributes) []*hclsyntax.Attribute {
 }
 
 func (m terraform) blocks(kind string) []*hclsyntax.Block {
-	return slices.DeleteFunc(slices.Clone(m.body.Blocks), func(b *hclsyntax.Block) bool { return b.Type != kind })
+	return slices.DeleteFunc(slices.Clone(m.all), func(b *hclsyntax.Block) bool { return b.Type != kind })
 }
 
 func (m terraform) value(e hcl.Expression) cty.Value {
@@ -81,45 +89,66 @@ func (m terraform) value(e hcl.Expression) cty.Value {
 	return v
 }
 
-// setVariables sets each variable to the value of its parameter. A list of one empty text is a list without parts.
-func (m terraform) setVariables(stack template) {
-	values := map[string]cty.Value{"services": cty.EmptyObjectVal}
+// setVariables sets each variable to the value of its parameter, with the variable's type.
+func (m terraform) setVariables(parameters map[string]variable, stack template) {
+	values := map[string]cty.Value{}
 	for pseudo, name := range pseudoParameters() {
 		values[name] = cty.StringVal(stack.values[pseudo].(string))
 	}
-	if name, ok := stack.values["ServicesStack"]; ok {
-		exports := map[string]cty.Value{}
-		for _, service := range []string{"cluster", "api", "fanout", "likeagg"} {
-			exports[service] = cty.StringVal(name.(string) + "-" + service)
-		}
-		values["services"] = cty.ObjectVal(exports)
-	}
-	for name := range stack.section("Parameters") {
-		switch v := stack.values[name].(type) {
-		case string:
-			values[attributeName(name)] = cty.StringVal(v)
-		case []any:
-			parts := cty.ListValEmpty(cty.String)
-			if len(v) > 1 || v[0] != "" {
-				var all []cty.Value
-				for _, part := range v {
-					all = append(all, cty.StringVal(part.(string)))
-				}
-				parts = cty.ListVal(all)
-			}
-			values[attributeName(name)] = parts
-		}
+	for name, v := range parameters {
+		values[v.name] = v.typed(m.t, stack.values[name])
 	}
 	for _, block := range m.blocks("variable") {
-		value, set := values[block.Labels[0]]
-		require.Truef(m.t, set, "variable %s is no parameter", block.Labels[0])
-		if kind := block.Body.Attributes["type"]; kind.Expr.Variables()[0].RootName() == "number" {
-			if number, err := convert.Convert(value, cty.Number); err == nil {
-				values[block.Labels[0]] = number
-			}
-		}
+		require.Contains(m.t, values, block.Labels[0], "the variable is no parameter")
 	}
 	m.eval.Variables["var"] = cty.ObjectVal(values)
+}
+
+// typed returns a value of the parameter as a value of the variable.
+func (v variable) typed(t *testing.T, value any) cty.Value {
+	t.Helper()
+	if list, ok := value.([]any); ok { // a list of one empty text is a list without parts
+		parts := []cty.Value{}
+		for _, part := range list {
+			if part != "" {
+				parts = append(parts, cty.StringVal(part.(string)))
+			}
+		}
+		if len(parts) == 0 {
+			return cty.ListValEmpty(cty.String)
+		}
+		return cty.ListVal(parts)
+	}
+	text, ok := value.(string)
+	require.True(t, ok, v.name)
+	number := func(text string) cty.Value {
+		n, err := cty.ParseNumberVal(text)
+		require.NoError(t, err)
+		return n
+	}
+	switch v.kind {
+	case isNumber:
+		return number(text)
+	case isBool, isSwitch:
+		return cty.BoolVal(text == "true" || text == "ENABLED")
+	case isRange:
+		low, high, _ := strings.Cut(text, "-")
+		of := cty.ObjectVal(map[string]cty.Value{"min": number(low), "max": number(high)})
+		if text == v.fallback() {
+			return cty.NullVal(of.Type())
+		}
+		return of
+	case isServices:
+		names := map[string]cty.Value{"name": cty.StringVal(text)}
+		for _, service := range []string{"cluster", "api", "fanout", "likeagg"} {
+			names[service] = cty.StringVal(text + "-" + service)
+		}
+		if text == "" {
+			return cty.NullVal(cty.ObjectVal(names).Type())
+		}
+		return cty.ObjectVal(names)
+	}
+	return cty.StringVal(text)
 }
 
 // setReferences gives each attribute of a resource, to which another resource may refer, the value of the reference in

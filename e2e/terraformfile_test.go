@@ -8,92 +8,31 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file returns the module as one file.
-func (m *module) file() string {
-	var body strings.Builder
-	m.locals(&body)
-	m.rules(&body)
+// files returns the files of the module, by their names.
+func (m *module) files() map[string]string {
+	var main strings.Builder
+	m.locals(&main)
+	m.rules(&main)
 	for name, resource := range pairs(m.sections["Resources"]) {
-		m.resource(&body, name, resource)
+		m.resource(&main, name, resource)
 	}
-	m.outputs(&body)
-	var b strings.Builder
-	writeLine(&b, "# %s", m.sections["Description"].Value)
-	writeLine(&b, "# This file is made from deploy/cloudformation/%s: change the template, and run", m.template)
-	writeLine(&b, "# go test -C e2e -run Terraform -write-terraform .\n")
-	writeLine(&b, "terraform {\nrequired_version = \">= 1.5\"\nrequired_providers {\nawscc = {\nsource = \"hashicorp/awscc\"\nversion = \"~> 1.106\"\n}\n}\n}\n")
-	m.variables(&b)
-	return string(hclwrite.Format([]byte(strings.TrimRight(b.String()+body.String(), "\n") + "\n")))
-}
-
-// variables writes the parameters, and the variables that replace pseudo parameters.
-func (m *module) variables(b *strings.Builder) {
-	descriptions := map[string]string{
-		"AWS::Region": "Region of the provider", "AWS::AccountId": "Number of the account",
-		"AWS::Partition": "Partition of the region", "AWS::StackName": "Begins the names of the module's resources",
+	head := "# This file is made from deploy/cloudformation/" + m.template + ": change the template, and run\n" +
+		"# go test -C e2e -run Terraform -write-terraform .\n\n"
+	files := map[string]string{
+		"main.tf":    "# " + m.words(m.sections["Description"].Value) + "\n" + head + main.String(),
+		"outputs.tf": head + m.outputs(),
+		// The variables come last, because the other parts show which pseudo parameters the module uses.
+		"variables.tf": head + m.variables(),
+		"versions.tf":  head + "terraform {\nrequired_version = \">= 1.5\"\nrequired_providers {\nawscc = {\nsource = \"hashicorp/awscc\"\nversion = \"~> 1.106\"\n}\n}\n}\n",
 	}
-	for _, name := range sortedKeys(m.pseudo) {
-		writeLine(b, "variable %q {\ntype = string\ndescription = %q", pseudoParameters()[name], descriptions[name])
-		if name == "AWS::Partition" {
-			writeLine(b, "default = \"aws\"")
-		}
-		writeLine(b, "}\n")
-	}
-	for name, p := range pairs(m.sections["Parameters"]) {
-		m.variable(b, name, p)
-	}
-	if strings.Contains(m.template, "alarms") {
-		writeLine(b, "variable \"services\" {\ntype = map(string)\ndefault = {}\ndescription = \"The output exports of the module services\"\n}\n")
-	}
-}
-
-func (m *module) variable(b *strings.Builder, name, p *yaml.Node) {
-	kind := "string"
-	switch t := field(p, "Type").Value; {
-	case t == "Number":
-		kind = "number"
-	case t == "CommaDelimitedList" || strings.HasPrefix(t, "List<"):
-		kind = "list(string)"
-	}
-	writeLine(b, "variable %q {\ntype = %s", attributeName(name.Value), kind)
-	if d := field(p, "Description"); d != nil {
-		writeLine(b, "description = %s", quoted(d.Value))
-	}
-	if d := field(p, "Default"); d != nil {
-		fallback := quoted(d.Value)
-		if kind == "number" {
-			fallback = d.Value
-		} else if kind != "string" {
-			require.Empty(m.t, d.Value)
-			fallback = "[]"
-		}
-		writeLine(b, "default = %s", fallback)
-	}
-	says := "The value does not match the pattern of the condition."
-	if d := field(p, "ConstraintDescription"); d != nil {
-		says = name.Value + " " + d.Value
-	}
-	of := "var." + attributeName(name.Value)
-	for _, rule := range []struct{ key, before, after string }{
-		{"AllowedPattern", "can(regex(", ", " + of + "))"},
-		{"AllowedValues", "contains(", ", " + of + ")"},
-		{"MinValue", of + " >= ", ""},
-		{"MaxValue", of + " <= ", ""},
-	} {
-		limit := field(p, rule.key)
-		if limit == nil {
+	for name, text := range files {
+		if text == head {
+			delete(files, name)
 			continue
 		}
-		text := limit.Value
-		switch rule.key {
-		case "AllowedPattern":
-			text = quoted("^(?:" + limit.Value + ")$")
-		case "AllowedValues":
-			text = m.value(limit, []any{"string"})
-		}
-		writeLine(b, "validation {\ncondition = %s\nerror_message = %s\n}", rule.before+text+rule.after, quoted(says))
+		files[name] = string(hclwrite.Format([]byte(strings.TrimRight(text, "\n") + "\n")))
 	}
-	writeLine(b, "}\n")
+	return files
 }
 
 // locals writes the conditions and the mappings.
@@ -103,12 +42,65 @@ func (m *module) locals(b *strings.Builder) {
 	}
 	writeLine(b, "locals {")
 	for name, condition := range pairs(m.sections["Conditions"]) {
-		writeLine(b, "%s = %s", attributeName(name.Value), m.value(condition, nil))
+		writeLine(b, "%s = %s", attributeName(name.Value), m.condition(condition, true))
 	}
 	for name, mapping := range pairs(m.sections["Mappings"]) {
-		writeLine(b, "%s = %s", attributeName(name.Value), m.value(mapping, anyJSON))
+		writeLine(b, "%s = {", attributeName(name.Value))
+		for key, row := range pairs(mapping) {
+			var columns []string
+			for column, value := range pairs(row) {
+				columns = append(columns, attributeName(column.Value)+" = "+quoted(value.Value))
+			}
+			writeLine(b, "%s = { %s }", quoted(key.Value), strings.Join(columns, ", "))
+		}
+		writeLine(b, "}")
 	}
 	writeLine(b, "}\n")
+}
+
+// condition returns a condition, or its negation, as an expression without parentheses around the whole.
+func (m *module) condition(n *yaml.Node, holds bool) string {
+	name, n := intrinsic(n)
+	not := map[bool]string{false: "!"}[holds]
+	switch name {
+	case "Condition":
+		return not + "local." + attributeName(n.Value)
+	case "Not":
+		return m.condition(n.Content[0], !holds)
+	case "Equals":
+		return m.compared(n.Content[0], map[bool]string{true: " == ", false: " != "}[holds], n.Content[1])
+	case "EachMemberIn": // a list of CloudFormation is never empty, but may have one empty text
+		_, list := intrinsic(n.Content[0])
+		require.Equal(m.t, []string{""}, []string{n.Content[1].Content[0].Value})
+		return "length(" + m.ref(list.Value) + ")" + map[bool]string{true: " == 0", false: " > 0"}[holds]
+	case "And", "Or":
+		var all []string
+		for _, part := range n.Content {
+			all = append(all, m.grouped(part, holds))
+		}
+		return strings.Join(all, map[bool]string{true: " && ", false: " || "}[(name == "And") == holds])
+	}
+	m.t.Fatalf("%s: a condition has no %s", m.template, name)
+	return ""
+}
+
+// grouped returns a condition that may stand beside && and ||.
+func (m *module) grouped(n *yaml.Node, holds bool) string {
+	text := m.condition(n, holds)
+	if strings.Contains(text, " && ") || strings.Contains(text, " || ") {
+		return "(" + text + ")"
+	}
+	return text
+}
+
+// compared returns the comparison of a parameter with a text or with another parameter.
+func (m *module) compared(left *yaml.Node, operator string, right *yaml.Node) string {
+	_, name := intrinsic(left)
+	v := m.parameters[name.Value]
+	if of, other := intrinsic(right); of == "Ref" {
+		return "var." + v.name + operator + m.ref(other.Value)
+	}
+	return "var." + v.name + operator + v.equals(right.Value)
 }
 
 // rules writes the rules between parameters as preconditions.
@@ -118,10 +110,9 @@ func (m *module) rules(b *strings.Builder) {
 	}
 	writeLine(b, "resource \"terraform_data\" \"rules\" {\nlifecycle {")
 	for _, rule := range pairs(m.sections["Rules"]) {
-		when := m.value(field(rule, "RuleCondition"), nil)
 		for _, assertion := range field(rule, "Assertions").Content {
-			writeLine(b, "precondition {\ncondition = !(%s) || (%s)\nerror_message = %s\n}", when,
-				m.value(field(assertion, "Assert"), nil), quoted(field(assertion, "AssertDescription").Value+"."))
+			writeLine(b, "precondition {\ncondition = %s || %s\nerror_message = %s\n}", m.grouped(field(rule, "RuleCondition"), false),
+				m.grouped(field(assertion, "Assert"), true), quoted(m.words(field(assertion, "AssertDescription").Value)+"."))
 		}
 	}
 	writeLine(b, "}\n}\n")
@@ -157,7 +148,7 @@ func (m *module) resource(b *strings.Builder, name, resource *yaml.Node) {
 // begin writes the comment and the head of a resource.
 func (m *module) begin(b *strings.Builder, name *yaml.Node, kind, label string) {
 	if name.HeadComment != "" {
-		writeLine(b, "%s", name.HeadComment)
+		writeLine(b, "%s", m.words(name.HeadComment))
 	}
 	writeLine(b, "resource %q %q {", kind, label)
 	if condition := m.conditions[name.Value]; condition != "" {
@@ -174,19 +165,21 @@ func (m *module) rolePolicies(b *strings.Builder, name, resource *yaml.Node) {
 	}
 }
 
-// outputs writes the outputs. The output exports has the values for other modules, by the end of the export's name.
-func (m *module) outputs(b *strings.Builder) {
+// outputs returns the outputs. The output exports has the values for other modules, by the end of the export's name.
+func (m *module) outputs() string {
+	var b strings.Builder
 	var exports []string
 	for name, output := range pairs(m.sections["Outputs"]) {
 		value := m.value(field(output, "Value"), "string")
-		writeLine(b, "output %q {\nvalue = %s\n}\n", attributeName(name.Value), value)
+		writeLine(&b, "output %q {\nvalue = %s\n}\n", attributeName(name.Value), value)
 		if export := field(output, "Export"); export != nil {
 			short, ok := strings.CutPrefix(field(export, "Name").Value, "${AWS::StackName}-")
 			require.True(m.t, ok)
-			exports = append(exports, quoted(short)+" = "+value)
+			exports = append(exports, short+" = "+value)
 		}
 	}
 	if len(exports) > 0 {
-		writeLine(b, "output \"exports\" {\nvalue = {\n%s\n}\n}\n", strings.Join(exports, "\n"))
+		writeLine(&b, "output \"exports\" {\nvalue = {\nname = %s\n%s\n}\n}\n", m.ref("AWS::StackName"), strings.Join(exports, "\n"))
 	}
+	return b.String()
 }

@@ -26,8 +26,9 @@ type module struct {
 	schema map[string]any
 	// types has the type of each resource, and conditions the condition of a resource.
 	types, conditions map[string]string
-	// pseudo are the used pseudo parameters.
-	pseudo map[string]bool
+	// parameters are the variables that replace parameters, and pseudo are the used pseudo parameters.
+	parameters map[string]variable
+	pseudo     map[string]bool
 }
 
 // anyJSON is the kind of the parts of a text of JSON.
@@ -35,7 +36,7 @@ const anyJSON = "json"
 
 // pseudoParameters are the variables that replace pseudo parameters.
 func pseudoParameters() map[string]string {
-	return map[string]string{"AWS::Region": "region", "AWS::AccountId": "account", "AWS::Partition": "partition", "AWS::StackName": "name"}
+	return map[string]string{"AWS::Region": "region", "AWS::AccountId": "account_id", "AWS::Partition": "partition", "AWS::StackName": "name"}
 }
 
 // references returns the attribute that equals CloudFormation's Ref, by type.
@@ -49,16 +50,12 @@ func references() map[string]string {
 
 func newModule(t *testing.T, template string) *module {
 	t.Helper()
-	text, err := os.ReadFile("../deploy/cloudformation/" + template)
-	require.NoError(t, err)
-	var root yaml.Node
-	require.NoError(t, yaml.Unmarshal(text, &root))
 	m := &module{
-		t: t, template: template, sections: map[string]*yaml.Node{}, schema: providerSchema(t),
-		types: map[string]string{}, conditions: map[string]string{}, pseudo: map[string]bool{},
+		t: t, template: template, sections: sectionsOf(t, template), schema: providerSchema(t),
+		types: map[string]string{}, conditions: map[string]string{}, parameters: map[string]variable{}, pseudo: map[string]bool{},
 	}
-	for name, section := range pairs(root.Content[0]) {
-		m.sections[name.Value] = section
+	for name, p := range pairs(m.sections["Parameters"]) {
+		m.parameters[name.Value] = variableOf(t, name.Value, p)
 	}
 	for name, resource := range pairs(m.sections["Resources"]) {
 		m.types[name.Value] = field(resource, "Type").Value
@@ -67,6 +64,34 @@ func newModule(t *testing.T, template string) *module {
 		}
 	}
 	return m
+}
+
+// sectionsOf returns the sections of a template. A parameter without a description of its values has the description of the
+// parameter with its name in another template: the templates have a maximum size.
+func sectionsOf(t *testing.T, template string) map[string]*yaml.Node {
+	t.Helper()
+	read := func(template string) map[string]*yaml.Node {
+		text, err := os.ReadFile("../deploy/cloudformation/" + template)
+		require.NoError(t, err)
+		var root yaml.Node
+		require.NoError(t, yaml.Unmarshal(text, &root))
+		sections := map[string]*yaml.Node{}
+		for name, section := range pairs(root.Content[0]) {
+			sections[name.Value] = section
+		}
+		return sections
+	}
+	const description = "ConstraintDescription"
+	sections := read(template)
+	for _, other := range terraformTemplates() {
+		others := read(other)["Parameters"]
+		for name, p := range pairs(sections["Parameters"]) {
+			if there := field(field(others, name.Value), description); there != nil && field(p, description) == nil {
+				p.Content = append(p.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: description}, there)
+			}
+		}
+	}
+	return sections
 }
 
 // providerSchema returns the attributes of the provider awscc 1.x for the types of the stacks.
@@ -100,9 +125,10 @@ func field(n *yaml.Node, name string) *yaml.Node {
 }
 
 var (
-	wordEnd = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-	acronym = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
-	subPart = regexp.MustCompile(`\$\{[^}]*\}`)
+	wordEnd    = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	acronym    = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
+	subPart    = regexp.MustCompile(`\$\{[^}]*\}`)
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 )
 
 // attributeName returns the name of an attribute or variable.
@@ -120,13 +146,21 @@ func quoted(text string) string {
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }
 
-// value returns a value as an expression. kind is the provider's type of the value.
-func (m *module) value(n *yaml.Node, kind any) string {
+// intrinsic returns the name of a function of CloudFormation and its argument, "" for another value.
+func intrinsic(n *yaml.Node) (name string, argument *yaml.Node) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && strings.HasPrefix(n.Content[0].Value, "Fn::") {
-		return m.call(strings.TrimPrefix(n.Content[0].Value, "Fn::"), n.Content[1], kind)
+		return strings.TrimPrefix(n.Content[0].Value, "Fn::"), n.Content[1]
 	}
 	if name, own := strings.CutPrefix(n.Tag, "!"); own && !strings.HasPrefix(name, "!") {
-		return m.call(name, n, kind)
+		return name, n
+	}
+	return "", nil
+}
+
+// value returns a value as an expression. kind is the provider's type of the value.
+func (m *module) value(n *yaml.Node, kind any) string {
+	if name, argument := intrinsic(n); name != "" {
+		return m.call(name, argument, kind)
 	}
 	if n.Kind != yaml.ScalarNode && kind == "string" {
 		return "jsonencode(" + m.value(n, anyJSON) + ")"
@@ -149,13 +183,16 @@ func (m *module) object(n *yaml.Node, kind any) string {
 	b.WriteString("{\n")
 	attributes, isObject := kind.(map[string]any)
 	for key, value := range pairs(n) {
-		name, of := quoted(key.Value), any("string")
+		name, of := key.Value, any("string")
 		if isObject {
 			name = attributeName(key.Value)
 			of = attributes[name]
 			require.NotNilf(m.t, of, "%s: the provider has no attribute %s", m.template, name)
 		} else if kind == anyJSON {
 			of = anyJSON
+		}
+		if !identifier.MatchString(name) {
+			name = quoted(name)
 		}
 		b.WriteString(name + " = " + m.value(value, of) + "\n")
 	}
@@ -196,43 +233,40 @@ func (m *module) list(n *yaml.Node, kind any) string {
 
 // call returns a function of CloudFormation as an expression.
 func (m *module) call(name string, n *yaml.Node, kind any) string {
-	part := func(i int) string { return m.value(n.Content[i], kind) }
 	switch name {
-	case "Ref":
-		return m.ref(n.Value)
-	case "Condition":
-		return "local." + attributeName(n.Value)
-	case "GetAtt":
+	case "Ref", "GetAtt":
 		return m.ref(n.Value)
 	case "Sub":
 		return m.sub(n.Value)
 	case "If":
-		return "(local." + attributeName(n.Content[0].Value) + " ? " + part(1) + " : " + part(2) + ")"
+		part := func(i int) string {
+			if inner, _ := intrinsic(n.Content[i]); inner == "If" {
+				return "(" + m.value(n.Content[i], kind) + ")"
+			}
+			return m.value(n.Content[i], kind)
+		}
+		return "local." + attributeName(n.Content[0].Value) + " ? " + part(1) + " : " + part(2)
 	case "ImportValue":
 		export, ok := strings.CutPrefix(field(n, "Fn::Sub").Value, "${ServicesStack}-")
 		require.True(m.t, ok)
-		return "var.services[" + quoted(export) + "]"
+		return "var.services." + export
 	case "FindInMap":
-		return "local." + attributeName(n.Content[0].Value) + "[" + m.value(n.Content[1], "string") + "][" + m.value(n.Content[2], "string") + "]"
+		return "local." + attributeName(n.Content[0].Value) + "[" + m.value(n.Content[1], "string") + "]." + attributeName(n.Content[2].Value)
 	case "Select":
-		return m.value(n.Content[1], nil) + "[" + n.Content[0].Value + "]"
-	case "Split":
-		return "split(" + m.value(n.Content[0], "string") + ", " + m.value(n.Content[1], "string") + ")"
-	case "Equals":
-		return m.value(n.Content[0], "string") + " == " + m.value(n.Content[1], "string")
-	case "Not":
-		return "!(" + part(0) + ")"
-	case "And", "Or":
-		var all []string
-		for i := range n.Content {
-			all = append(all, "("+part(i)+")")
-		}
-		return strings.Join(all, map[string]string{"And": " && ", "Or": " || "}[name])
-	case "EachMemberIn":
-		return "alltrue([for part in " + m.value(n.Content[0], nil) + " : contains(" + m.value(n.Content[1], nil) + ", part)])"
+		return m.part(n.Content[0].Value, n.Content[1])
 	}
 	m.t.Fatalf("%s: Terraform has no %s", m.template, name)
 	return ""
+}
+
+// part returns a part of a split text. A range has its ends.
+func (m *module) part(at string, split *yaml.Node) string {
+	_, argument := intrinsic(split)
+	separator, text := argument.Content[0], argument.Content[1]
+	if p, ok := m.parameters[text.Value]; ok && p.kind == isRange {
+		return "var." + p.name + map[string]string{"0": ".min", "1": ".max"}[at]
+	}
+	return "split(" + m.value(separator, "string") + ", " + m.value(text, "string") + ")[" + at + "]"
 }
 
 // ref returns a reference to a parameter, a resource, or an attribute of a resource.
@@ -244,8 +278,8 @@ func (m *module) ref(name string) string {
 		m.pseudo[name] = true
 		return "var." + variable
 	}
-	if field(m.sections["Parameters"], name) != nil {
-		return "var." + attributeName(name)
+	if p, ok := m.parameters[name]; ok {
+		return p.text()
 	}
 	resource, attribute, isAttribute := strings.Cut(name, ".")
 	kind := m.types[resource]

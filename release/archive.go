@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -64,16 +65,20 @@ func (r release) zipped(write func(*archive) error) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// programs returns the archive of a binary and the pages.
+// programs returns the archive of a binary, the pages and, for Linux, the unit of systemd.
 func (r release) programs(name string, binary []byte) ([]byte, error) {
 	return r.zipped(func(a *archive) error {
 		a.folder(name)
-		for _, page := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
-			text, err := os.ReadFile(filepath.Join(r.root, page))
+		files := []string{"CHANGELOG.md", "LICENSE", "README.md"}
+		if strings.Contains(name, "_linux_") {
+			files = append(files, "deploy/systemd/fanfare.service")
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(filepath.Join(r.root, file))
 			if err != nil {
 				return err
 			}
-			a.file(path.Join(name, page), text)
+			a.file(path.Join(name, path.Base(file)), text)
 		}
 		a.program(path.Join(name, "bin"), binary)
 		return nil

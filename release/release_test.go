@@ -26,7 +26,7 @@ import (
 func copyTree(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	names, err := git(t.Context(), "..", "ls-files", "-coz", "--exclude-standard", "--", "cmd", "client", "deploy/helm", "docs", "internal", "messages", "scripts", "go.mod", "go.sum", "CHANGELOG.md", "LICENSE", "README.md")
+	names, err := git(t.Context(), "..", "ls-files", "-coz", "--exclude-standard", "--", "cmd", "client", "deploy/helm", "deploy/systemd", "docs", "internal", "messages", "scripts", "go.mod", "go.sum", "CHANGELOG.md", "LICENSE", "README.md")
 	require.NoError(t, err)
 	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join("..", name))
@@ -126,6 +126,8 @@ func looksLikeARelease(t *testing.T, dir string) {
 	for _, page := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		assert.FileExists(t, filepath.Join(to, name, page))
 	}
+	_, err = os.Stat(filepath.Join(to, name, "fanfare.service"))
+	assert.Equal(t, runtime.GOOS == "linux", err == nil, "the unit of systemd is in the archives for Linux")
 	listsTheModules(t, filepath.Join(dir, name+".cdx.json"))
 	isTheImage(t, filepath.Join(dir, name+".image.tar"), filepath.Join(to, name, "bin", "fanfare"))
 	isTheChart(t, filepath.Join(dir, "fanfare-0.2.0-rc.1.tgz"))

@@ -56,16 +56,23 @@ func same(t *testing.T, path string, generate func(was string) string) {
 	assert.Empty(t, cmp.Diff(string(was), is), "run go test ./internal/config -update")
 }
 
-// byChart returns the advice of a chart that sets the value itself, "" if people write the value.
-func byChart(f config.Field) string {
-	if f.Chart != "" || !f.Embedded && f.Needs == "" {
+// byChart returns the advice of a chart that sets the value itself with an engine, "" if people write the value.
+func byChart(f config.Field, engine config.Engine) string {
+	needed, _, isValue := strings.Cut(f.Needs, "=")
+	switch {
+	case engine == config.EngineAWS && f.Embedded:
+		return "it is of the embedded engine"
+	case engine == config.EngineEmbedded && !slices.Contains(f.By, "up") && !slices.Contains(f.By, "all"):
+		return "fanfare up does not read it"
+	case f.Chart != "" || !isValue:
 		return f.Chart
 	}
-	if f.Embedded {
-		return "it is of the embedded engine"
-	}
-	needed, _, _ := strings.Cut(f.Needs, "=")
-	return byChart(config.Fields()[slices.IndexFunc(config.Fields(), func(f config.Field) bool { return f.Name == needed })])
+	return byChart(config.Fields()[slices.IndexFunc(config.Fields(), func(f config.Field) bool { return f.Name == needed })], engine)
+}
+
+// isWritten reports whether people write the setting with one of the engines.
+func isWritten(f config.Field) bool {
+	return byChart(f, config.EngineAWS) == "" || byChart(f, config.EngineEmbedded) == ""
 }
 
 // bounds are the bounds of a number, as the templates read them.
@@ -77,11 +84,18 @@ type bounds struct {
 
 // inTemplates returns the settings as the templates of the chart read them. A float of YAML has each whole number up to 2^53.
 func inTemplates() any {
-	owned, wholes, times := map[string]string{}, map[string]bounds{}, map[string]bounds{}
+	owned, wholes, times := map[config.Engine]map[string]string{}, map[string]bounds{}, map[string]bounds{}
+	for _, engine := range []config.Engine{config.EngineAWS, config.EngineEmbedded} {
+		owned[engine] = map[string]string{}
+		for _, f := range config.Fields() {
+			if advice := byChart(f, engine); advice != "" {
+				owned[engine][f.Name] = advice
+			}
+		}
+	}
 	for _, f := range config.Fields() {
-		switch advice := byChart(f); {
-		case advice != "":
-			owned[f.Name] = advice
+		switch {
+		case !isWritten(f):
 		case f.Kind == "whole" && f.High == "":
 			wholes[f.Name] = bounds{f.Low, "9007199254740991", f.Zero}
 		case f.Kind == "whole":
@@ -102,7 +116,7 @@ func inSchema(t *testing.T, f config.Field) string {
 		return strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(encoded))
 	}
 	switch {
-	case byChart(f) != "":
+	case !isWritten(f):
 		return "true"
 	case len(f.Words) > 0:
 		return `{"enum": ["` + strings.Join(f.Words, `", "`) + `", "", null]}`

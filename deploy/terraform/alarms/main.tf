@@ -2,99 +2,17 @@
 # This file is made from deploy/cloudformation/alarms.yaml: change the template, and run
 # go test -C e2e -run Terraform -write-terraform .
 
-terraform {
-  required_version = ">= 1.5"
-  required_providers {
-    awscc = {
-      source  = "hashicorp/awscc"
-      version = "~> 1.106"
-    }
-  }
-}
-
-variable "region" {
-  type        = string
-  description = "Region of the provider"
-}
-
-variable "name" {
-  type        = string
-  description = "Begins the names of the module's resources"
-}
-
-variable "table_name" {
-  type        = string
-  description = "FANFARE_TABLE"
-  default     = "fanfare"
-  validation {
-    condition     = can(regex("^(?:[A-Za-z0-9_.-]{3,255})$", var.table_name))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "queue_prefix" {
-  type        = string
-  description = "FANFARE_QUEUE_PREFIX"
-  default     = "fanfare"
-  validation {
-    condition     = can(regex("^(?:[A-Za-z0-9_-]{1,60})$", var.queue_prefix))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "services_stack" {
-  type        = string
-  description = "The stack of services.yaml. Empty on Kubernetes, whose daemons have no alarms here."
-  default     = ""
-  validation {
-    condition     = can(regex("^(?:([A-Za-z][A-Za-z0-9-]{0,127})?)$", var.services_stack))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "load_balancer" {
-  type        = string
-  description = "The ARN of the Application Load Balancer before the api. Empty for no alarms on it."
-  default     = ""
-  validation {
-    condition     = can(regex("^(?:(arn:[a-z-]+:elasticloadbalancing:.+:loadbalancer/app/.+/.+)?)$", var.load_balancer))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "target_group" {
-  type        = string
-  description = "The ARN of its target group."
-  default     = ""
-  validation {
-    condition     = can(regex("^(?:(arn:[a-z-]+:elasticloadbalancing:.+:targetgroup/.+/.+)?)$", var.target_group))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "alarm_topic" {
-  type        = string
-  description = "The ARN of an SNS topic for the alarms. Without one they only show in CloudWatch."
-  default     = ""
-}
-
-variable "services" {
-  type        = map(string)
-  default     = {}
-  description = "The output exports of the module services"
-}
-
 locals {
-  notify       = !(var.alarm_topic == "")
-  has_services = !(var.services_stack == "")
-  has_balancer = !(var.load_balancer == "")
+  notify       = var.alarm_topic_arn != ""
+  has_services = var.services != null
+  has_balancer = var.load_balancer_arn != ""
 }
 
 resource "terraform_data" "rules" {
   lifecycle {
     precondition {
-      condition     = !(!(var.load_balancer == "")) || (!(var.target_group == ""))
-      error_message = "LoadBalancer needs TargetGroup."
+      condition     = var.load_balancer_arn == "" || var.target_group_arn != ""
+      error_message = "load_balancer_arn needs target_group_arn."
     }
   }
 }
@@ -114,12 +32,12 @@ resource "awscc_cloudwatch_alarm" "posts_dead_letters" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 # Delayed messages are not work. They wait by design (docs/decisions/0040) or after a failure (see
-# PostsFail).
+# posts_fail).
 resource "awscc_cloudwatch_alarm" "posts_stuck" {
   alarm_description = "Messages of posts are work, and none was finished for eight minutes (docs/OPERATIONS.md, Queue stuck)"
   metrics = [{
@@ -177,8 +95,8 @@ resource "awscc_cloudwatch_alarm" "posts_stuck" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 # Seconds of work in the queue, while some of it is finished. ApproximateAgeOfOldestMessage omits a
@@ -225,8 +143,8 @@ resource "awscc_cloudwatch_alarm" "posts_late" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 240
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 # A copy replaces a message that failed, so a queue whose messages all fail has deletions. The daemons
@@ -241,7 +159,7 @@ resource "awscc_cloudwatch_alarm" "posts_fail" {
       stat   = "Sum"
       period = 60
       metric = {
-        namespace   = "Fanfare/${var.services_stack}"
+        namespace   = "Fanfare/${var.services.name}"
         metric_name = "FailedMessages"
         dimensions = [{
           name  = "Topic"
@@ -274,8 +192,8 @@ resource "awscc_cloudwatch_alarm" "posts_fail" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 25
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "backfills_dead_letters" {
@@ -293,8 +211,8 @@ resource "awscc_cloudwatch_alarm" "backfills_dead_letters" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "backfills_stuck" {
@@ -354,8 +272,8 @@ resource "awscc_cloudwatch_alarm" "backfills_stuck" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "backfills_late" {
@@ -400,8 +318,8 @@ resource "awscc_cloudwatch_alarm" "backfills_late" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 240
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "backfills_fail" {
@@ -414,7 +332,7 @@ resource "awscc_cloudwatch_alarm" "backfills_fail" {
       stat   = "Sum"
       period = 60
       metric = {
-        namespace   = "Fanfare/${var.services_stack}"
+        namespace   = "Fanfare/${var.services.name}"
         metric_name = "FailedMessages"
         dimensions = [{
           name  = "Topic"
@@ -447,8 +365,8 @@ resource "awscc_cloudwatch_alarm" "backfills_fail" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 25
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "chunks_dead_letters" {
@@ -466,8 +384,8 @@ resource "awscc_cloudwatch_alarm" "chunks_dead_letters" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "chunks_stuck" {
@@ -527,8 +445,8 @@ resource "awscc_cloudwatch_alarm" "chunks_stuck" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "chunks_late" {
@@ -573,8 +491,8 @@ resource "awscc_cloudwatch_alarm" "chunks_late" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 240
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "chunks_fail" {
@@ -587,7 +505,7 @@ resource "awscc_cloudwatch_alarm" "chunks_fail" {
       stat   = "Sum"
       period = 60
       metric = {
-        namespace   = "Fanfare/${var.services_stack}"
+        namespace   = "Fanfare/${var.services.name}"
         metric_name = "FailedMessages"
         dimensions = [{
           name  = "Topic"
@@ -620,8 +538,8 @@ resource "awscc_cloudwatch_alarm" "chunks_fail" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 25
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "likes_dead_letters" {
@@ -639,8 +557,8 @@ resource "awscc_cloudwatch_alarm" "likes_dead_letters" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "likes_stuck" {
@@ -700,8 +618,8 @@ resource "awscc_cloudwatch_alarm" "likes_stuck" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "likes_late" {
@@ -746,8 +664,8 @@ resource "awscc_cloudwatch_alarm" "likes_late" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 240
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "likes_fail" {
@@ -760,7 +678,7 @@ resource "awscc_cloudwatch_alarm" "likes_fail" {
       stat   = "Sum"
       period = 60
       metric = {
-        namespace   = "Fanfare/${var.services_stack}"
+        namespace   = "Fanfare/${var.services.name}"
         metric_name = "FailedMessages"
         dimensions = [{
           name  = "Topic"
@@ -793,8 +711,8 @@ resource "awscc_cloudwatch_alarm" "likes_fail" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 25
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "notices_dead_letters" {
@@ -812,8 +730,8 @@ resource "awscc_cloudwatch_alarm" "notices_dead_letters" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "notices_stuck" {
@@ -873,8 +791,8 @@ resource "awscc_cloudwatch_alarm" "notices_stuck" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "notices_late" {
@@ -919,8 +837,8 @@ resource "awscc_cloudwatch_alarm" "notices_late" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 240
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "notices_fail" {
@@ -933,7 +851,7 @@ resource "awscc_cloudwatch_alarm" "notices_fail" {
       stat   = "Sum"
       period = 60
       metric = {
-        namespace   = "Fanfare/${var.services_stack}"
+        namespace   = "Fanfare/${var.services.name}"
         metric_name = "FailedMessages"
         dimensions = [{
           name  = "Topic"
@@ -966,8 +884,8 @@ resource "awscc_cloudwatch_alarm" "notices_fail" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 25
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 # SQS delivers no message of a queue with some 120,000 messages in flight.
@@ -1058,8 +976,8 @@ resource "awscc_cloudwatch_alarm" "messages_in_flight" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 80000
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "messages_delayed" {
@@ -1149,8 +1067,8 @@ resource "awscc_cloudwatch_alarm" "messages_delayed" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 100000
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 # The canary logs its success every 30 seconds. This alarm also covers its task and its start.
@@ -1164,7 +1082,7 @@ resource "awscc_cloudwatch_alarm" "canary_silent" {
       stat   = "Sum"
       period = 60
       metric = {
-        namespace   = "Fanfare/${var.services_stack}"
+        namespace   = "Fanfare/${var.services.name}"
         metric_name = "CanaryPasses"
       }
     }
@@ -1178,8 +1096,8 @@ resource "awscc_cloudwatch_alarm" "canary_silent" {
   comparison_operator = "LessThanThreshold"
   threshold           = 1
   treat_missing_data  = "breaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 # ECS has CPUUtilization of running tasks only, even without Container Insights.
@@ -1197,10 +1115,10 @@ resource "awscc_cloudwatch_alarm" "no_api" {
         metric_name = "CPUUtilization"
         dimensions = [{
           name  = "ClusterName"
-          value = "${var.services_stack}-cluster"
+          value = "${var.services.name}-cluster"
           }, {
           name  = "ServiceName"
-          value = "${var.services_stack}-api"
+          value = "${var.services.name}-api"
         }]
       }
     }
@@ -1214,8 +1132,8 @@ resource "awscc_cloudwatch_alarm" "no_api" {
   comparison_operator = "LessThanThreshold"
   threshold           = 1
   treat_missing_data  = "breaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "no_fanout" {
@@ -1232,10 +1150,10 @@ resource "awscc_cloudwatch_alarm" "no_fanout" {
         metric_name = "CPUUtilization"
         dimensions = [{
           name  = "ClusterName"
-          value = "${var.services_stack}-cluster"
+          value = "${var.services.name}-cluster"
           }, {
           name  = "ServiceName"
-          value = "${var.services_stack}-fanout"
+          value = "${var.services.name}-fanout"
         }]
       }
     }
@@ -1249,8 +1167,8 @@ resource "awscc_cloudwatch_alarm" "no_fanout" {
   comparison_operator = "LessThanThreshold"
   threshold           = 1
   treat_missing_data  = "breaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "no_likeagg" {
@@ -1267,10 +1185,10 @@ resource "awscc_cloudwatch_alarm" "no_likeagg" {
         metric_name = "CPUUtilization"
         dimensions = [{
           name  = "ClusterName"
-          value = "${var.services_stack}-cluster"
+          value = "${var.services.name}-cluster"
           }, {
           name  = "ServiceName"
-          value = "${var.services_stack}-likeagg"
+          value = "${var.services.name}-likeagg"
         }]
       }
     }
@@ -1284,8 +1202,8 @@ resource "awscc_cloudwatch_alarm" "no_likeagg" {
   comparison_operator = "LessThanThreshold"
   threshold           = 1
   treat_missing_data  = "breaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "target_errors" {
@@ -1302,10 +1220,10 @@ resource "awscc_cloudwatch_alarm" "target_errors" {
         metric_name = "HTTPCode_Target_5XX_Count"
         dimensions = [{
           name  = "LoadBalancer"
-          value = split("loadbalancer/", var.load_balancer)[1]
+          value = split("loadbalancer/", var.load_balancer_arn)[1]
           }, {
           name  = "TargetGroup"
-          value = split(":", var.target_group)[5]
+          value = split(":", var.target_group_arn)[5]
         }]
       }
     }
@@ -1320,10 +1238,10 @@ resource "awscc_cloudwatch_alarm" "target_errors" {
         metric_name = "RequestCount"
         dimensions = [{
           name  = "LoadBalancer"
-          value = split("loadbalancer/", var.load_balancer)[1]
+          value = split("loadbalancer/", var.load_balancer_arn)[1]
           }, {
           name  = "TargetGroup"
-          value = split(":", var.target_group)[5]
+          value = split(":", var.target_group_arn)[5]
         }]
       }
     }
@@ -1337,8 +1255,8 @@ resource "awscc_cloudwatch_alarm" "target_errors" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 1
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 # RequestCount leaves out requests for which the balancer has no target.
@@ -1356,7 +1274,7 @@ resource "awscc_cloudwatch_alarm" "balancer_errors" {
         metric_name = "HTTPCode_ELB_5XX_Count"
         dimensions = [{
           name  = "LoadBalancer"
-          value = split("loadbalancer/", var.load_balancer)[1]
+          value = split("loadbalancer/", var.load_balancer_arn)[1]
         }]
       }
     }
@@ -1371,7 +1289,7 @@ resource "awscc_cloudwatch_alarm" "balancer_errors" {
         metric_name = "RequestCount"
         dimensions = [{
           name  = "LoadBalancer"
-          value = split("loadbalancer/", var.load_balancer)[1]
+          value = split("loadbalancer/", var.load_balancer_arn)[1]
         }]
       }
     }
@@ -1385,8 +1303,8 @@ resource "awscc_cloudwatch_alarm" "balancer_errors" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 1
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "targets_unhealthy" {
@@ -1403,10 +1321,10 @@ resource "awscc_cloudwatch_alarm" "targets_unhealthy" {
         metric_name = "UnHealthyHostCount"
         dimensions = [{
           name  = "LoadBalancer"
-          value = split("loadbalancer/", var.load_balancer)[1]
+          value = split("loadbalancer/", var.load_balancer_arn)[1]
           }, {
           name  = "TargetGroup"
-          value = split(":", var.target_group)[5]
+          value = split(":", var.target_group_arn)[5]
         }]
       }
     }
@@ -1420,8 +1338,8 @@ resource "awscc_cloudwatch_alarm" "targets_unhealthy" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "answers_slow" {
@@ -1431,10 +1349,10 @@ resource "awscc_cloudwatch_alarm" "answers_slow" {
   metric_name       = "TargetResponseTime"
   dimensions = [{
     name  = "LoadBalancer"
-    value = split("loadbalancer/", var.load_balancer)[1]
+    value = split("loadbalancer/", var.load_balancer_arn)[1]
     }, {
     name  = "TargetGroup"
-    value = split(":", var.target_group)[5]
+    value = split(":", var.target_group_arn)[5]
   }]
   extended_statistic                   = "p99"
   evaluate_low_sample_count_percentile = "ignore"
@@ -1444,8 +1362,8 @@ resource "awscc_cloudwatch_alarm" "answers_slow" {
   comparison_operator                  = "GreaterThanThreshold"
   threshold                            = 2
   treat_missing_data                   = "notBreaching"
-  alarm_actions                        = (local.notify ? [var.alarm_topic] : [])
-  ok_actions                           = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions                        = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions                           = local.notify ? [var.alarm_topic_arn] : []
 }
 
 # DynamoDB splits a full partition after some minutes: only a partition that stays full needs people.
@@ -1495,8 +1413,8 @@ resource "awscc_cloudwatch_alarm" "reads_over_partition" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "reads_over_account" {
@@ -1544,8 +1462,8 @@ resource "awscc_cloudwatch_alarm" "reads_over_account" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "reads_over_maximum" {
@@ -1593,8 +1511,8 @@ resource "awscc_cloudwatch_alarm" "reads_over_maximum" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "reads_over_provisioned" {
@@ -1642,8 +1560,8 @@ resource "awscc_cloudwatch_alarm" "reads_over_provisioned" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "writes_over_partition" {
@@ -1691,8 +1609,8 @@ resource "awscc_cloudwatch_alarm" "writes_over_partition" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "writes_over_account" {
@@ -1740,8 +1658,8 @@ resource "awscc_cloudwatch_alarm" "writes_over_account" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "writes_over_maximum" {
@@ -1789,8 +1707,8 @@ resource "awscc_cloudwatch_alarm" "writes_over_maximum" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_alarm" "writes_over_provisioned" {
@@ -1838,8 +1756,8 @@ resource "awscc_cloudwatch_alarm" "writes_over_provisioned" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 # The metric has both dimensions only. A few errors an hour are ordinary.
@@ -2017,8 +1935,8 @@ resource "awscc_cloudwatch_alarm" "table_errors" {
   comparison_operator = "GreaterThanThreshold"
   threshold           = 10
   treat_missing_data  = "notBreaching"
-  alarm_actions       = (local.notify ? [var.alarm_topic] : [])
-  ok_actions          = (local.notify ? [var.alarm_topic] : [])
+  alarm_actions       = local.notify ? [var.alarm_topic_arn] : []
+  ok_actions          = local.notify ? [var.alarm_topic_arn] : []
 }
 
 resource "awscc_cloudwatch_dashboard" "dashboard" {

@@ -1,294 +1,29 @@
-# The daemons of Fanfare on ECS Fargate, on the table and the queues of data.yaml, with a role for each, autoscaling, and a canary. alarms.yaml has their alarms.
+# The daemons of Fanfare on ECS Fargate, on the table and the queues of the module data, with a role for each, autoscaling, and a canary. Their alarms are in the module alarms.
 # This file is made from deploy/cloudformation/services.yaml: change the template, and run
 # go test -C e2e -run Terraform -write-terraform .
 
-terraform {
-  required_version = ">= 1.5"
-  required_providers {
-    awscc = {
-      source  = "hashicorp/awscc"
-      version = "~> 1.106"
-    }
-  }
-}
-
-variable "account" {
-  type        = string
-  description = "Number of the account"
-}
-
-variable "partition" {
-  type        = string
-  description = "Partition of the region"
-  default     = "aws"
-}
-
-variable "region" {
-  type        = string
-  description = "Region of the provider"
-}
-
-variable "name" {
-  type        = string
-  description = "Begins the names of the module's resources"
-}
-
-variable "image" {
-  type        = string
-  description = "The image of deploy/Dockerfile, by its digest or tag."
-}
-
-variable "table_name" {
-  type        = string
-  description = "FANFARE_TABLE, as in the stack of data.yaml"
-  default     = "fanfare"
-  validation {
-    condition     = can(regex("^(?:[A-Za-z0-9_.-]{3,255})$", var.table_name))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "queue_prefix" {
-  type        = string
-  description = "FANFARE_QUEUE_PREFIX, as in the stack of data.yaml"
-  default     = "fanfare"
-  validation {
-    condition     = can(regex("^(?:[A-Za-z0-9_-]{1,60})$", var.queue_prefix))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "subnets" {
-  type        = list(string)
-  description = "Subnets of two zones at least, with a way to DynamoDB, SQS, the issuer and the registry of the image."
-}
-
-variable "security_groups" {
-  type        = list(string)
-  description = "They let the load balancer reach port 8080, and scrapers port 9091."
-}
-
-variable "public_ip" {
-  type        = string
-  description = "ENABLED for subnets without a NAT gateway."
-  default     = "DISABLED"
-  validation {
-    condition     = contains(["ENABLED", "DISABLED"], var.public_ip)
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "target_group" {
-  type        = string
-  description = "The target group of type ip of a load balancer, to port 8080, with /servez as its health check."
-  validation {
-    condition     = can(regex("^(?:arn:.*:targetgroup/.*)$", var.target_group))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "jwt_issuer" {
-  type        = string
-  description = "FANFARE_JWT_ISSUER"
-  validation {
-    condition     = can(regex("^(?:https://\\S+)$", var.jwt_issuer))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "jwt_audience" {
-  type        = string
-  description = "FANFARE_JWT_AUDIENCE. Several have commas between them."
-  validation {
-    condition     = can(regex("^(?:[^\\s,]([^,\\r\\n]*[^\\s,])?(\\s*,\\s*[^\\s,]([^,\\r\\n]*[^\\s,])?)*)$", var.jwt_audience))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "jwks_url" {
-  type        = string
-  description = "FANFARE_JWKS_URL"
-  default     = ""
-  validation {
-    condition     = can(regex("^(?:(https://[^\\s/@]+(/\\S*)?)?)$", var.jwks_url))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "push_limit" {
-  type        = string
-  description = "FANFARE_PUSH_LIMIT. 0 delivers the posts of all authors."
-  default     = "50000"
-  validation {
-    condition     = can(regex("^(?:[0-9]{1,18})$", var.push_limit))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "events_queue" {
-  type        = string
-  description = "FANFARE_EVENTS_QUEUE, the name of a queue of this account and region. Empty sends no events."
-  default     = ""
-  validation {
-    condition     = can(regex("^(?:[A-Za-z0-9_-]{0,80})$", var.events_queue))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "environment_file" {
-  type        = string
-  description = "The ARN of an object in S3 with further settings, a line NAME=VALUE each. Give each version of it a name of its own."
-  default     = ""
-  validation {
-    condition     = can(regex("^(?:(arn:[a-z-]+:s3:::[^/\\s]+/\\S+\\.env)?)$", var.environment_file))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "drain_seconds" {
-  type        = string
-  description = "FANFARE_DRAIN of the api. ECS kills a task after 120 seconds, and a stop takes 30 besides."
-  default     = "10"
-  validation {
-    condition     = can(regex("^(?:[0-9]|[1-8][0-9]|90)$", var.drain_seconds))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "size" {
-  type        = string
-  description = "CPUs and memory of a task. Fargate has no other pairs."
-  default     = "1vCPU-2GB"
-  validation {
-    condition     = contains(["0.5vCPU-2GB", "0.5vCPU-4GB", "1vCPU-2GB", "1vCPU-4GB", "1vCPU-8GB", "2vCPU-4GB", "2vCPU-8GB", "4vCPU-8GB", "4vCPU-16GB"], var.size)
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "architecture" {
-  type        = string
-  description = "The architecture of the image."
-  default     = "X86_64"
-  validation {
-    condition     = contains(["X86_64", "ARM64"], var.architecture)
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "api_tasks" {
-  type        = number
-  description = "Most tasks of the api. There are always two."
-  default     = 20
-  validation {
-    condition     = var.api_tasks >= 2
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "fanout_tasks" {
-  type        = number
-  description = "Most tasks of fanout. There are always two. The write capacity of the table bounds their use."
-  default     = 20
-  validation {
-    condition     = var.fanout_tasks >= 2
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "likeagg_tasks" {
-  type        = number
-  description = "Most tasks of likeagg. There are always two. Each further one makes a like cost more."
-  default     = 4
-  validation {
-    condition     = var.likeagg_tasks >= 2
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "backlog_seconds" {
-  type        = number
-  description = "Seconds of work in a queue that the workers are scaled to."
-  default     = 10
-  validation {
-    condition     = var.backlog_seconds >= 1
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "endpoint_vpc" {
-  type        = string
-  description = "A VPC that gets a gateway endpoint for DynamoDB, which costs nothing and spares a NAT gateway that traffic. Empty if the VPC has one."
-  default     = ""
-  validation {
-    condition     = can(regex("^(?:(vpc-[0-9a-f]+)?)$", var.endpoint_vpc))
-    error_message = "The value does not match the pattern of the condition."
-  }
-}
-
-variable "endpoint_route_tables" {
-  type        = list(string)
-  description = "The route tables of Subnets, for the endpoint."
-  default     = []
-}
-
 locals {
-  has_events   = !(var.events_queue == "")
-  has_file     = !(var.environment_file == "")
-  has_endpoint = !(var.endpoint_vpc == "")
+  has_events   = var.events_queue != ""
+  has_file     = var.environment_file_arn != ""
+  has_endpoint = var.endpoint_vpc_id != ""
   sizes = {
-    "0.5vCPU-2GB" = {
-      "Cpu"    = "512"
-      "Memory" = "2048"
-      "Soft"   = "1740MiB"
-    }
-    "0.5vCPU-4GB" = {
-      "Cpu"    = "512"
-      "Memory" = "4096"
-      "Soft"   = "3480MiB"
-    }
-    "1vCPU-2GB" = {
-      "Cpu"    = "1024"
-      "Memory" = "2048"
-      "Soft"   = "1740MiB"
-    }
-    "1vCPU-4GB" = {
-      "Cpu"    = "1024"
-      "Memory" = "4096"
-      "Soft"   = "3480MiB"
-    }
-    "1vCPU-8GB" = {
-      "Cpu"    = "1024"
-      "Memory" = "8192"
-      "Soft"   = "6960MiB"
-    }
-    "2vCPU-4GB" = {
-      "Cpu"    = "2048"
-      "Memory" = "4096"
-      "Soft"   = "3480MiB"
-    }
-    "2vCPU-8GB" = {
-      "Cpu"    = "2048"
-      "Memory" = "8192"
-      "Soft"   = "6960MiB"
-    }
-    "4vCPU-8GB" = {
-      "Cpu"    = "4096"
-      "Memory" = "8192"
-      "Soft"   = "6960MiB"
-    }
-    "4vCPU-16GB" = {
-      "Cpu"    = "4096"
-      "Memory" = "16384"
-      "Soft"   = "13920MiB"
-    }
+    "0.5vCPU-2GB" = { cpu = "512", memory = "2048", soft = "1740MiB" }
+    "0.5vCPU-4GB" = { cpu = "512", memory = "4096", soft = "3480MiB" }
+    "1vCPU-2GB"   = { cpu = "1024", memory = "2048", soft = "1740MiB" }
+    "1vCPU-4GB"   = { cpu = "1024", memory = "4096", soft = "3480MiB" }
+    "1vCPU-8GB"   = { cpu = "1024", memory = "8192", soft = "6960MiB" }
+    "2vCPU-4GB"   = { cpu = "2048", memory = "4096", soft = "3480MiB" }
+    "2vCPU-8GB"   = { cpu = "2048", memory = "8192", soft = "6960MiB" }
+    "4vCPU-8GB"   = { cpu = "4096", memory = "8192", soft = "6960MiB" }
+    "4vCPU-16GB"  = { cpu = "4096", memory = "16384", soft = "13920MiB" }
   }
 }
 
 resource "terraform_data" "rules" {
   lifecycle {
     precondition {
-      condition     = !(!(var.endpoint_vpc == "")) || (!(alltrue([for part in var.endpoint_route_tables : contains([""], part)])))
-      error_message = "EndpointVpc needs EndpointRouteTables."
+      condition     = var.endpoint_vpc_id == "" || length(var.endpoint_route_table_ids) > 0
+      error_message = "endpoint_vpc_id needs endpoint_route_table_ids."
     }
   }
 }
@@ -304,7 +39,7 @@ resource "awscc_logs_log_group" "logs" {
   retention_in_days = 30
 }
 
-# alarms.yaml reads these two metrics. A dead canary logs no line, and so has no metric.
+# the module alarms reads these two metrics. A dead canary logs no line, and so has no metric.
 resource "awscc_logs_metric_filter" "canary_passes" {
   log_group_name = awscc_logs_log_group.logs.log_group_name
   filter_pattern = "{ $.msg = \"the canary passes\" }"
@@ -331,28 +66,28 @@ resource "awscc_logs_metric_filter" "failed_messages" {
 
 resource "awscc_iam_role" "execution_role" {
   assume_role_policy_document = jsonencode({
-    "Version" = "2012-10-17"
-    "Statement" = [{
-      "Effect" = "Allow"
-      "Principal" = {
-        "Service" = "ecs-tasks.amazonaws.com"
+    Version = "2012-10-17"
+    Statement = [{
+      Effect = "Allow"
+      Principal = {
+        Service = "ecs-tasks.amazonaws.com"
       }
-      "Action" = "sts:AssumeRole"
+      Action = "sts:AssumeRole"
     }]
   })
   managed_policy_arns = ["arn:${var.partition}:iam::aws:policy/service-role/AmazonECSTaskExecutionRolePolicy"]
   policies = local.has_file ? [{
     policy_name = "settings"
     policy_document = jsonencode({
-      "Version" = "2012-10-17"
-      "Statement" = [{
-        "Effect"   = "Allow"
-        "Action"   = "s3:GetObject"
-        "Resource" = var.environment_file
+      Version = "2012-10-17"
+      Statement = [{
+        Effect   = "Allow"
+        Action   = "s3:GetObject"
+        Resource = var.environment_file_arn
         }, {
-        "Effect"   = "Allow"
-        "Action"   = "s3:GetBucketLocation"
-        "Resource" = split("/", var.environment_file)[0]
+        Effect   = "Allow"
+        Action   = "s3:GetBucketLocation"
+        Resource = split("/", var.environment_file_arn)[0]
       }]
     })
   }] : []
@@ -361,36 +96,36 @@ resource "awscc_iam_role" "execution_role" {
 # These policies are the output of fanfare iam policy: tests compare both.
 resource "awscc_iam_managed_policy" "api_policy" {
   policy_document = jsonencode({
-    "Version" = "2012-10-17"
-    "Statement" = [{
-      "Effect"   = "Allow"
-      "Action"   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem"]
-      "Resource" = ["arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}"]
+    Version = "2012-10-17"
+    Statement = [{
+      Effect   = "Allow"
+      Action   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem"]
+      Resource = ["arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}"]
       }, {
-      "Effect"   = "Allow"
-      "Action"   = ["dynamodb:Query"]
-      "Resource" = ["arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}", "arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}/index/GSI1"]
+      Effect   = "Allow"
+      Action   = ["dynamodb:Query"]
+      Resource = ["arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}", "arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}/index/GSI1"]
       }, {
-      "Effect"   = "Allow"
-      "Action"   = ["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]
-      "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts-dlq"]
+      Effect   = "Allow"
+      Action   = ["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]
+      Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts-dlq"]
       }, {
-      "Effect"   = "Allow"
-      "Action"   = ["sqs:SendMessage"]
-      "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts"]
+      Effect   = "Allow"
+      Action   = ["sqs:SendMessage"]
+      Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts"]
     }]
   })
 }
 
 resource "awscc_iam_role" "api_role" {
   assume_role_policy_document = jsonencode({
-    "Version" = "2012-10-17"
-    "Statement" = [{
-      "Effect" = "Allow"
-      "Principal" = {
-        "Service" = "ecs-tasks.amazonaws.com"
+    Version = "2012-10-17"
+    Statement = [{
+      Effect = "Allow"
+      Principal = {
+        Service = "ecs-tasks.amazonaws.com"
       }
-      "Action" = "sts:AssumeRole"
+      Action = "sts:AssumeRole"
     }]
   })
   managed_policy_arns = [awscc_iam_managed_policy.api_policy.policy_arn]
@@ -399,24 +134,24 @@ resource "awscc_iam_role" "api_role" {
 # The canary acts as an api does, and its auditor scans the table.
 resource "awscc_iam_role" "canary_role" {
   assume_role_policy_document = jsonencode({
-    "Version" = "2012-10-17"
-    "Statement" = [{
-      "Effect" = "Allow"
-      "Principal" = {
-        "Service" = "ecs-tasks.amazonaws.com"
+    Version = "2012-10-17"
+    Statement = [{
+      Effect = "Allow"
+      Principal = {
+        Service = "ecs-tasks.amazonaws.com"
       }
-      "Action" = "sts:AssumeRole"
+      Action = "sts:AssumeRole"
     }]
   })
   managed_policy_arns = [awscc_iam_managed_policy.api_policy.policy_arn]
   policies = [{
     policy_name = "audit"
     policy_document = jsonencode({
-      "Version" = "2012-10-17"
-      "Statement" = [{
-        "Effect"   = "Allow"
-        "Action"   = ["dynamodb:Scan"]
-        "Resource" = ["arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}"]
+      Version = "2012-10-17"
+      Statement = [{
+        Effect   = "Allow"
+        Action   = ["dynamodb:Scan"]
+        Resource = ["arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}"]
       }]
     })
   }]
@@ -424,39 +159,39 @@ resource "awscc_iam_role" "canary_role" {
 
 resource "awscc_iam_role" "fanout_role" {
   assume_role_policy_document = jsonencode({
-    "Version" = "2012-10-17"
-    "Statement" = [{
-      "Effect" = "Allow"
-      "Principal" = {
-        "Service" = "ecs-tasks.amazonaws.com"
+    Version = "2012-10-17"
+    Statement = [{
+      Effect = "Allow"
+      Principal = {
+        Service = "ecs-tasks.amazonaws.com"
       }
-      "Action" = "sts:AssumeRole"
+      Action = "sts:AssumeRole"
     }]
   })
   policies = [{
     policy_name = "calls"
     policy_document = jsonencode({
-      "Version" = "2012-10-17"
-      "Statement" = [{
-        "Effect"   = "Allow"
-        "Action"   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem", "dynamodb:BatchWriteItem"]
-        "Resource" = ["arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}"]
+      Version = "2012-10-17"
+      Statement = [{
+        Effect   = "Allow"
+        Action   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem", "dynamodb:BatchWriteItem"]
+        Resource = ["arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}"]
         }, {
-        "Effect"   = "Allow"
-        "Action"   = ["dynamodb:Query"]
-        "Resource" = ["arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}", "arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}/index/GSI1"]
+        Effect   = "Allow"
+        Action   = ["dynamodb:Query"]
+        Resource = ["arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}", "arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}/index/GSI1"]
         }, {
-        "Effect"   = "Allow"
-        "Action"   = ["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]
-        "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts-dlq"]
+        Effect   = "Allow"
+        Action   = ["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]
+        Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts-dlq"]
         }, {
-        "Effect"   = "Allow"
-        "Action"   = ["sqs:SendMessage"]
-        "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts-dlq"]
+        Effect   = "Allow"
+        Action   = ["sqs:SendMessage"]
+        Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts-dlq"]
         }, {
-        "Effect"   = "Allow"
-        "Action"   = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"]
-        "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts"]
+        Effect   = "Allow"
+        Action   = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"]
+        Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts"]
       }]
     })
   }]
@@ -464,35 +199,35 @@ resource "awscc_iam_role" "fanout_role" {
 
 resource "awscc_iam_role" "likeagg_role" {
   assume_role_policy_document = jsonencode({
-    "Version" = "2012-10-17"
-    "Statement" = [{
-      "Effect" = "Allow"
-      "Principal" = {
-        "Service" = "ecs-tasks.amazonaws.com"
+    Version = "2012-10-17"
+    Statement = [{
+      Effect = "Allow"
+      Principal = {
+        Service = "ecs-tasks.amazonaws.com"
       }
-      "Action" = "sts:AssumeRole"
+      Action = "sts:AssumeRole"
     }]
   })
   policies = [{
     policy_name = "calls"
     policy_document = jsonencode({
-      "Version" = "2012-10-17"
-      "Statement" = [{
-        "Effect"   = "Allow"
-        "Action"   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
-        "Resource" = ["arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}"]
+      Version = "2012-10-17"
+      Statement = [{
+        Effect   = "Allow"
+        Action   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+        Resource = ["arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}"]
         }, {
-        "Effect"   = "Allow"
-        "Action"   = ["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]
-        "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts-dlq"]
+        Effect   = "Allow"
+        Action   = ["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]
+        Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts-dlq"]
         }, {
-        "Effect"   = "Allow"
-        "Action"   = ["sqs:SendMessage"]
-        "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices"]
+        Effect   = "Allow"
+        Action   = ["sqs:SendMessage"]
+        Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices"]
         }, {
-        "Effect"   = "Allow"
-        "Action"   = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"]
-        "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes"]
+        Effect   = "Allow"
+        Action   = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"]
+        Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes"]
       }]
     })
   }]
@@ -503,11 +238,11 @@ resource "awscc_iam_role_policy" "events_policy_fanout_role" {
   role_name   = awscc_iam_role.fanout_role.role_name
   policy_name = "events"
   policy_document = jsonencode({
-    "Version" = "2012-10-17"
-    "Statement" = [{
-      "Effect"   = "Allow"
-      "Action"   = ["sqs:GetQueueUrl", "sqs:SendMessage"]
-      "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.events_queue}"]
+    Version = "2012-10-17"
+    Statement = [{
+      Effect   = "Allow"
+      Action   = ["sqs:GetQueueUrl", "sqs:SendMessage"]
+      Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.events_queue}"]
     }]
   })
 }
@@ -517,42 +252,42 @@ resource "awscc_iam_role_policy" "events_policy_likeagg_role" {
   role_name   = awscc_iam_role.likeagg_role.role_name
   policy_name = "events"
   policy_document = jsonencode({
-    "Version" = "2012-10-17"
-    "Statement" = [{
-      "Effect"   = "Allow"
-      "Action"   = ["sqs:GetQueueUrl", "sqs:SendMessage"]
-      "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.events_queue}"]
+    Version = "2012-10-17"
+    Statement = [{
+      Effect   = "Allow"
+      Action   = ["sqs:GetQueueUrl", "sqs:SendMessage"]
+      Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.events_queue}"]
     }]
   })
 }
 
 resource "awscc_iam_managed_policy" "operator_policy" {
   policy_document = jsonencode({
-    "Version" = "2012-10-17"
-    "Statement" = [{
-      "Effect"   = "Allow"
-      "Action"   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Scan", "dynamodb:ConditionCheckItem", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:DescribeContinuousBackups"]
-      "Resource" = ["arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}"]
+    Version = "2012-10-17"
+    Statement = [{
+      Effect   = "Allow"
+      Action   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Scan", "dynamodb:ConditionCheckItem", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:DescribeContinuousBackups"]
+      Resource = ["arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}"]
       }, {
-      "Effect"   = "Allow"
-      "Action"   = ["dynamodb:Query"]
-      "Resource" = ["arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}", "arn:${var.partition}:dynamodb:${var.region}:${var.account}:table/${var.table_name}/index/GSI1"]
+      Effect   = "Allow"
+      Action   = ["dynamodb:Query"]
+      Resource = ["arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}", "arn:${var.partition}:dynamodb:${var.region}:${var.account_id}:table/${var.table_name}/index/GSI1"]
       }, {
-      "Effect"   = "Allow"
-      "Action"   = ["application-autoscaling:DescribeScalableTargets", "application-autoscaling:DescribeScalingPolicies", "cloudwatch:GetMetricData"]
-      "Resource" = ["*"]
+      Effect   = "Allow"
+      Action   = ["application-autoscaling:DescribeScalableTargets", "application-autoscaling:DescribeScalingPolicies", "cloudwatch:GetMetricData"]
+      Resource = ["*"]
       }, {
-      "Effect"   = "Allow"
-      "Action"   = ["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]
-      "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts-dlq"]
+      Effect   = "Allow"
+      Action   = ["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]
+      Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts-dlq"]
       }, {
-      "Effect"   = "Allow"
-      "Action"   = ["sqs:SendMessage"]
-      "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts"]
+      Effect   = "Allow"
+      Action   = ["sqs:SendMessage"]
+      Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts"]
       }, {
-      "Effect"   = "Allow"
-      "Action"   = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"]
-      "Resource" = ["arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account}:${var.queue_prefix}-posts-dlq"]
+      Effect   = "Allow"
+      Action   = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"]
+      Resource = ["arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-backfills-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-chunks-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-likes-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-notices-dlq", "arn:${var.partition}:sqs:${var.region}:${var.account_id}:${var.queue_prefix}-posts-dlq"]
     }]
   })
 }
@@ -561,8 +296,8 @@ resource "awscc_ecs_task_definition" "fanout_task" {
   family                   = "${var.name}-fanout"
   requires_compatibilities = ["FARGATE"]
   network_mode             = "awsvpc"
-  cpu                      = local.sizes[var.size]["Cpu"]
-  memory                   = local.sizes[var.size]["Memory"]
+  cpu                      = local.sizes[var.size].cpu
+  memory                   = local.sizes[var.size].memory
   runtime_platform = {
     operating_system_family = "LINUX"
     cpu_architecture        = var.architecture
@@ -594,15 +329,15 @@ resource "awscc_ecs_task_definition" "fanout_task" {
     log_configuration = {
       log_driver = "awslogs"
       options = {
-        "awslogs-group"         = awscc_logs_log_group.logs.log_group_name
-        "awslogs-region"        = var.region
-        "awslogs-stream-prefix" = "fanfare"
+        awslogs-group         = awscc_logs_log_group.logs.log_group_name
+        awslogs-region        = var.region
+        awslogs-stream-prefix = "fanfare"
       }
     }
-    environment_files = (local.has_file ? [{
+    environment_files = local.has_file ? [{
       type  = "s3"
-      value = var.environment_file
-    }] : null)
+      value = var.environment_file_arn
+    }] : null
     environment = [{
       name  = "AWS_REGION"
       value = var.region
@@ -632,7 +367,7 @@ resource "awscc_ecs_task_definition" "fanout_task" {
       value = "off"
       }, {
       name  = "GOMEMLIMIT"
-      value = local.sizes[var.size]["Soft"]
+      value = local.sizes[var.size].soft
     }]
   }]
 }
@@ -653,9 +388,9 @@ resource "awscc_ecs_service" "fanout_service" {
   }
   network_configuration = {
     awsvpc_configuration = {
-      subnets          = var.subnets
-      security_groups  = var.security_groups
-      assign_public_ip = var.public_ip
+      subnets          = var.subnet_ids
+      security_groups  = var.security_group_ids
+      assign_public_ip = var.assign_public_ip ? "ENABLED" : "DISABLED"
     }
   }
 }
@@ -787,8 +522,8 @@ resource "awscc_ecs_task_definition" "likeagg_task" {
   family                   = "${var.name}-likeagg"
   requires_compatibilities = ["FARGATE"]
   network_mode             = "awsvpc"
-  cpu                      = local.sizes[var.size]["Cpu"]
-  memory                   = local.sizes[var.size]["Memory"]
+  cpu                      = local.sizes[var.size].cpu
+  memory                   = local.sizes[var.size].memory
   runtime_platform = {
     operating_system_family = "LINUX"
     cpu_architecture        = var.architecture
@@ -820,15 +555,15 @@ resource "awscc_ecs_task_definition" "likeagg_task" {
     log_configuration = {
       log_driver = "awslogs"
       options = {
-        "awslogs-group"         = awscc_logs_log_group.logs.log_group_name
-        "awslogs-region"        = var.region
-        "awslogs-stream-prefix" = "fanfare"
+        awslogs-group         = awscc_logs_log_group.logs.log_group_name
+        awslogs-region        = var.region
+        awslogs-stream-prefix = "fanfare"
       }
     }
-    environment_files = (local.has_file ? [{
+    environment_files = local.has_file ? [{
       type  = "s3"
-      value = var.environment_file
-    }] : null)
+      value = var.environment_file_arn
+    }] : null
     environment = [{
       name  = "AWS_REGION"
       value = var.region
@@ -858,7 +593,7 @@ resource "awscc_ecs_task_definition" "likeagg_task" {
       value = "off"
       }, {
       name  = "GOMEMLIMIT"
-      value = local.sizes[var.size]["Soft"]
+      value = local.sizes[var.size].soft
     }]
   }]
 }
@@ -878,9 +613,9 @@ resource "awscc_ecs_service" "likeagg_service" {
   }
   network_configuration = {
     awsvpc_configuration = {
-      subnets          = var.subnets
-      security_groups  = var.security_groups
-      assign_public_ip = var.public_ip
+      subnets          = var.subnet_ids
+      security_groups  = var.security_group_ids
+      assign_public_ip = var.assign_public_ip ? "ENABLED" : "DISABLED"
     }
   }
 }
@@ -944,8 +679,8 @@ resource "awscc_ecs_task_definition" "api_task" {
   family                   = "${var.name}-api"
   requires_compatibilities = ["FARGATE"]
   network_mode             = "awsvpc"
-  cpu                      = local.sizes[var.size]["Cpu"]
-  memory                   = local.sizes[var.size]["Memory"]
+  cpu                      = local.sizes[var.size].cpu
+  memory                   = local.sizes[var.size].memory
   runtime_platform = {
     operating_system_family = "LINUX"
     cpu_architecture        = var.architecture
@@ -979,15 +714,15 @@ resource "awscc_ecs_task_definition" "api_task" {
     log_configuration = {
       log_driver = "awslogs"
       options = {
-        "awslogs-group"         = awscc_logs_log_group.logs.log_group_name
-        "awslogs-region"        = var.region
-        "awslogs-stream-prefix" = "fanfare"
+        awslogs-group         = awscc_logs_log_group.logs.log_group_name
+        awslogs-region        = var.region
+        awslogs-stream-prefix = "fanfare"
       }
     }
-    environment_files = (local.has_file ? [{
+    environment_files = local.has_file ? [{
       type  = "s3"
-      value = var.environment_file
-    }] : null)
+      value = var.environment_file_arn
+    }] : null
     environment = [{
       name  = "AWS_REGION"
       value = var.region
@@ -1017,7 +752,7 @@ resource "awscc_ecs_task_definition" "api_task" {
       value = "off"
       }, {
       name  = "GOMEMLIMIT"
-      value = local.sizes[var.size]["Soft"]
+      value = local.sizes[var.size].soft
       }, {
       name  = "FANFARE_HTTP_ADDR"
       value = ":8080"
@@ -1055,15 +790,15 @@ resource "awscc_ecs_service" "api_service" {
   }
   network_configuration = {
     awsvpc_configuration = {
-      subnets          = var.subnets
-      security_groups  = var.security_groups
-      assign_public_ip = var.public_ip
+      subnets          = var.subnet_ids
+      security_groups  = var.security_group_ids
+      assign_public_ip = var.assign_public_ip ? "ENABLED" : "DISABLED"
     }
   }
   load_balancers = [{
     container_name   = "api"
     container_port   = 8080
-    target_group_arn = var.target_group
+    target_group_arn = var.target_group_arn
   }]
   health_check_grace_period_seconds = 60
   depends_on                        = [awscc_ecs_service.fanout_service, awscc_ecs_service.likeagg_service]
@@ -1130,15 +865,15 @@ resource "awscc_ecs_task_definition" "canary_task" {
     log_configuration = {
       log_driver = "awslogs"
       options = {
-        "awslogs-group"         = awscc_logs_log_group.logs.log_group_name
-        "awslogs-region"        = var.region
-        "awslogs-stream-prefix" = "fanfare"
+        awslogs-group         = awscc_logs_log_group.logs.log_group_name
+        awslogs-region        = var.region
+        awslogs-stream-prefix = "fanfare"
       }
     }
-    environment_files = (local.has_file ? [{
+    environment_files = local.has_file ? [{
       type  = "s3"
-      value = var.environment_file
-    }] : null)
+      value = var.environment_file_arn
+    }] : null
     environment = [{
       name  = "AWS_REGION"
       value = var.region
@@ -1210,9 +945,9 @@ resource "awscc_ecs_service" "canary_service" {
   }
   network_configuration = {
     awsvpc_configuration = {
-      subnets          = var.subnets
-      security_groups  = var.security_groups
-      assign_public_ip = var.public_ip
+      subnets          = var.subnet_ids
+      security_groups  = var.security_group_ids
+      assign_public_ip = var.assign_public_ip ? "ENABLED" : "DISABLED"
     }
   }
   depends_on = [awscc_ecs_service.fanout_service, awscc_ecs_service.likeagg_service]
@@ -1221,36 +956,7 @@ resource "awscc_ecs_service" "canary_service" {
 resource "awscc_ec2_vpc_endpoint" "dynamo_db_endpoint" {
   count             = local.has_endpoint ? 1 : 0
   vpc_endpoint_type = "Gateway"
-  vpc_id            = var.endpoint_vpc
-  route_table_ids   = var.endpoint_route_tables
+  vpc_id            = var.endpoint_vpc_id
+  route_table_ids   = var.endpoint_route_table_ids
   service_name      = "com.amazonaws.${var.region}.dynamodb"
-}
-
-output "operator_policy" {
-  value = awscc_iam_managed_policy.operator_policy.policy_arn
-}
-
-output "cluster" {
-  value = awscc_ecs_cluster.cluster.cluster_name
-}
-
-output "api_service" {
-  value = awscc_ecs_service.api_service.name
-}
-
-output "fanout_service" {
-  value = awscc_ecs_service.fanout_service.name
-}
-
-output "likeagg_service" {
-  value = awscc_ecs_service.likeagg_service.name
-}
-
-output "exports" {
-  value = {
-    "cluster" = awscc_ecs_cluster.cluster.cluster_name
-    "api"     = awscc_ecs_service.api_service.name
-    "fanout"  = awscc_ecs_service.fanout_service.name
-    "likeagg" = awscc_ecs_service.likeagg_service.name
-  }
 }

@@ -1,4 +1,4 @@
-{{- /* The fields of a pod except its containers: .root is the chart, .name is the daemon, .own has the values of the daemon. */}}
+{{- /* The fields of a pod except its containers: .root is the chart, .name is the daemon, .own has the values of the daemon. .volumes has further volumes. */}}
 {{- define "fanfare.pod" -}}
 # The variables of Services whose names begin with fanfare would look like settings.
 enableServiceLinks: false
@@ -9,17 +9,25 @@ securityContext:
   runAsUser: 65532
   runAsGroup: 65532
   seccompProfile: {type: RuntimeDefault}
+  {{- if eq .program "up" }}
+  # The volume belongs to the user of the process. A walk through all files would delay each start.
+  fsGroup: 65532
+  fsGroupChangePolicy: OnRootMismatch
+  {{- end }}
 {{- with .root.Values.imagePullSecrets }}
 {{ dict "imagePullSecrets" . | toYaml }}
 {{- end }}
-{{- range $key := list "priorityClassName" "nodeSelector" "tolerations" "affinity" "volumes" }}
+{{- range $key := list "priorityClassName" "nodeSelector" "tolerations" "affinity" }}
 {{- with get $.own $key | default (get $.root.Values $key) }}
 {{ dict $key . | toYaml }}
 {{- end }}
 {{- end }}
+{{- with concat (.volumes | default list) (.own.volumes | default .root.Values.volumes | default list) }}
+{{ dict "volumes" . | toYaml }}
+{{- end }}
 {{- end }}
 
-{{- /* The fields of a container except its name and command. .env has further settings. */}}
+{{- /* The fields of a container except its name and command. .env has further settings, and .mounts further mounts. */}}
 {{- define "fanfare.container" -}}
 {{- $image := .root.Values.image }}
 {{- $tag := include "fanfare.text" (dict "name" "image.tag" "value" ($image.tag | default "")) }}
@@ -37,9 +45,25 @@ env:
 {{- with .own.resources }}
 {{ dict "resources" . | toYaml }}
 {{- end }}
-{{- with .own.volumeMounts | default .root.Values.volumeMounts }}
+{{- with concat (.mounts | default list) (.own.volumeMounts | default .root.Values.volumeMounts | default list) }}
 {{ dict "volumeMounts" . | toYaml }}
 {{- end }}
+{{- end }}
+
+{{- /* The ports and the probes of a container. A standby is alive, and does not serve. */}}
+{{- define "fanfare.ports" -}}
+ports:
+  - {name: metrics, containerPort: 9091}
+  {{- if or (eq .name "api") (eq .program "up") }}
+  - {name: http, containerPort: 8080}
+  {{- end }}
+  {{- if .peer }}
+  - {name: peer, containerPort: 7070}
+  {{- end }}
+livenessProbe:
+  httpGet: {path: /healthz, port: metrics}
+readinessProbe:
+  httpGet: {path: /servez, port: metrics}
 {{- end }}
 
 {{- define "fanfare.podMetadata" -}}
@@ -101,15 +125,7 @@ spec:
         - name: {{ .name }}
           command: [{{ .program }}]
           {{- include "fanfare.container" . | trim | nindent 10 }}
-          ports:
-            - {name: metrics, containerPort: 9091}
-            {{- if eq .name "api" }}
-            - {name: http, containerPort: 8080}
-            {{- end }}
-          livenessProbe:
-            httpGet: {path: /healthz, port: metrics}
-          readinessProbe:
-            httpGet: {path: /servez, port: metrics}
+          {{- include "fanfare.ports" . | nindent 10 }}
 {{- if not $one }}
 ---
 apiVersion: policy/v1
@@ -122,26 +138,35 @@ spec:
       {{- include "fanfare.selector" . | nindent 6 }}
 {{- end }}
 {{- if .root.Values.serviceMonitor.enabled }}
+{{- include "fanfare.headless" (merge (dict "service" (printf "%s-metrics" .name)) .) }}
+{{- end }}
+{{- if .root.Values.networkPolicy.enabled }}
+{{- include "fanfare.networkPolicy" . }}
+{{- end }}
+{{- end }}
+
+{{- /* The Service .service without an address of its own: Prometheus and the other machine of a pair find the pods by it. */}}
+{{- define "fanfare.headless" }}
 ---
 apiVersion: v1
 kind: Service
 metadata:
-  name: {{ include "fanfare.name" (dict "root" .root "name" (printf "%s-metrics" .name)) | quote }}
+  name: {{ include "fanfare.name" (dict "root" .root "name" .service) | quote }}
   namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "fanfare.labels" . | nindent 4 }}
     app.kubernetes.io/part-of: metrics
 spec:
   clusterIP: None
-  ports: [{name: metrics, port: 9091, targetPort: metrics}]
-  # A process that is not ready has metrics, too.
+  ports:
+    - {name: metrics, port: 9091, targetPort: metrics}
+    {{- if .peer }}
+    - {name: peer, port: 7070, targetPort: peer}
+    {{- end }}
+  # A process that is not ready has metrics, too, and a standby is never ready.
   publishNotReadyAddresses: true
   selector:
     {{- include "fanfare.selector" . | nindent 4 }}
-{{- end }}
-{{- if .root.Values.networkPolicy.enabled }}
-{{- include "fanfare.networkPolicy" . }}
-{{- end }}
 {{- end }}
 
 {{- define "fanfare.networkPolicy" }}
@@ -159,11 +184,18 @@ spec:
       {{- with .root.Values.networkPolicy.metricsFrom }}
       from: {{- toYaml . | nindent 8 }}
       {{- end }}
-    {{- if eq .name "api" }}
+    {{- if or (eq .name "api") (eq .program "up") }}
     - ports: [{port: http}]
       {{- with .root.Values.networkPolicy.apiFrom }}
       from: {{- toYaml . | nindent 8 }}
       {{- end }}
+    {{- end }}
+    {{- if .peer }}
+    - ports: [{port: peer}]
+      from:
+        - podSelector:
+            matchLabels:
+              {{- include "fanfare.selector" (merge (dict "name" .peer) .) | nindent 14 }}
     {{- end }}
   egress:
     # DNS, and https to AWS and the issuer of tokens.
@@ -171,6 +203,13 @@ spec:
     # The agent of EKS Pod Identity.
     - to: [{ipBlock: {cidr: 169.254.170.23/32}}, {ipBlock: {cidr: "fd00:ec2::23/128"}}]
       ports: [{port: 80, protocol: TCP}]
+    {{- if .peer }}
+    - to:
+        - podSelector:
+            matchLabels:
+              {{- include "fanfare.selector" (merge (dict "name" .peer) .) | nindent 14 }}
+      ports: [{port: 7070, protocol: TCP}]
+    {{- end }}
     {{- with .root.Values.networkPolicy.egress }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

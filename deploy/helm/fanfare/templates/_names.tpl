@@ -4,9 +4,13 @@
 {{- printf "%s-%s" .root.Release.Name .name | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- define "fanfare.selector" -}}
+{{- define "fanfare.release" -}}
 app.kubernetes.io/name: fanfare
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+{{- end }}
+
+{{- define "fanfare.selector" -}}
+{{ include "fanfare.release" . }}
 app.kubernetes.io/component: {{ .name }}
 {{- end }}
 
@@ -25,7 +29,12 @@ metadata:
 {{- end }}
 
 {{- define "fanfare.account" -}}
-{{ .own.serviceAccountName | default (include "fanfare.name" .) }}
+{{ .own.serviceAccountName | default (include "fanfare.name" (dict "root" .root "name" (include "fanfare.section" .))) }}
+{{- end }}
+
+{{- /* The name of the values of a daemon. Both machines of a pair have the values of up. */}}
+{{- define "fanfare.section" -}}
+{{ .section | default .name }}
 {{- end }}
 
 {{- /* The account of a daemon, unless it exists already. .annotations has further annotations of the account. */}}

@@ -43,7 +43,9 @@ secret.
   {{- $zero := toDate "2006" "2000" }}
   {{- $long := (mustDateModify $text $zero).Sub $zero }}
   {{- with get $declared.times .name }}
-    {{- if or (lt $long ((mustDateModify .low $zero).Sub $zero)) (gt $long ((mustDateModify .high $zero).Sub $zero)) }}{{ fail (printf "%s: it is not between %s and %s" $.name .low .high) }}{{ end }}
+    {{- $outside := or (lt $long ((mustDateModify .low $zero).Sub $zero)) (gt $long ((mustDateModify .high $zero).Sub $zero)) }}
+    {{- if and $outside .zero (ne $long ($zero.Sub $zero)) }}{{ fail (printf "%s: it is neither 0s (%s) nor between %s and %s" $.name .zero .low .high) }}{{ end }}
+    {{- if and $outside (not .zero) }}{{ fail (printf "%s: it is not between %s and %s" $.name .low .high) }}{{ end }}
   {{- end }}
 {{- else if and (has .name (list "FANFARE_CORS_ORIGINS" "FANFARE_CONSOLE_IMAGES")) (regexMatch "(^|, *)(https://[^,]*:443|http://[^,]*:80)(,|$)" $text) }}
   {{- fail (printf "%s: browsers leave the port out if it is the scheme's own: remove :443 or :80" .name) }}
@@ -66,9 +68,10 @@ secret.
 {{- /* Go collects garbage before a container reaches its limit of memory. */}}
 {{- define "fanfare.softLimit" -}}
 {{- $limit := int64 (include "fanfare.bytes" .own.resources.limits.memory) }}
-{{- if lt $limit 67108864 }}{{ fail (printf "%s.resources.limits.memory: it is below 64Mi" .name) }}{{ end }}
+{{- $section := include "fanfare.section" . }}
+{{- if lt $limit 67108864 }}{{ fail (printf "%s.resources.limits.memory: it is below 64Mi" $section) }}{{ end }}
 {{- with (.own.resources.requests | default dict).memory }}
-  {{- if gt (int64 (include "fanfare.bytes" .)) $limit }}{{ fail (printf "%s.resources.requests.memory: it is above limits.memory" $.name) }}{{ end }}
+  {{- if gt (int64 (include "fanfare.bytes" .)) $limit }}{{ fail (printf "%s.resources.requests.memory: it is above limits.memory" $section) }}{{ end }}
 {{- end }}
 {{- printf "%dMiB" (div (mul $limit 85) 104857600) }}
 {{- end }}
@@ -76,10 +79,13 @@ secret.
 {{- /* The entries of env. Server-side apply needs exactly one entry for each name. .env has further settings of the chart. */}}
 {{- define "fanfare.environment" -}}
 {{- $values := .root.Values }}
-{{- $owned := set (include "fanfare.declared" . | fromJson).owned "AWS_REGION" "write aws.region" }}
-{{- $env := dict "AWS_REGION" $values.aws.region "FANFARE_ENGINE" "aws" "FANFARE_TABLE" $values.aws.table "FANFARE_QUEUE_PREFIX" $values.aws.queuePrefix
-  "FANFARE_METRICS_ADDR" ":9091" "FANFARE_DRAIN" (printf "%ds" (int $values.drainSeconds)) }}
-{{- if eq (.program | default "") "api" }}
+{{- $section := include "fanfare.section" . }}
+{{- $owned := set (get (include "fanfare.declared" . | fromJson).owned $values.engine) "AWS_REGION" "write aws.region" }}
+{{- $env := dict "AWS_REGION" $values.aws.region "FANFARE_ENGINE" $values.engine "FANFARE_METRICS_ADDR" ":9091" }}
+{{- if eq $values.engine "aws" }}
+  {{- $env = merge $env (dict "FANFARE_TABLE" $values.aws.table "FANFARE_QUEUE_PREFIX" $values.aws.queuePrefix "FANFARE_DRAIN" (printf "%ds" (int $values.drainSeconds))) }}
+{{- end }}
+{{- if has .program (list "api" "up") }}
   {{- $keys := $values.auth.jwksUrl | default $values.auth.issuer }}
   {{- if not (regexMatch "^https://[A-Za-z0-9.-]+(:[0-9]{1,5})?([/?]([!$-;=?-Z_a-z~]|%[0-9A-Fa-f]{2})*)?$" $keys) }}
     {{- fail "auth.jwksUrl: write the https URL of the issuer's keys, without credentials. Without it auth.issuer must be such a URL" }}
@@ -88,7 +94,7 @@ secret.
 {{- end }}
 {{- if ((.own.resources).limits).memory }}{{ $_ := set $env "GOMEMLIMIT" (include "fanfare.softLimit" .) }}{{ end }}
 {{- range $name, $value := .env }}{{ $_ := set $env $name $value }}{{ end }}
-{{- range list (list "settings" $values.settings) (list (printf "%s.settings" .name) .own.settings) }}
+{{- range list (list "settings" $values.settings) (list (printf "%s.settings" $section) .own.settings) }}
   {{- $place := first . }}
   {{- range $name, $value := last . }}
     {{- with get $owned $name }}{{ fail (printf "%s.%s: %s" $place $name .) }}{{ end }}
@@ -97,9 +103,10 @@ secret.
 {{- end }}
 {{- $seen := list }}
 {{- range .own.env }}
-  {{- with get $owned .name }}{{ fail (printf "%s.env: %s: %s" $.name $.name .) }}{{ end }}
-  {{- if has .name $seen }}{{ fail (printf "%s.env: %s is there twice" $.name .name) }}{{ end }}
-  {{- if and (regexMatch "^(FANFARE_|GO(GC|MEMLIMIT)$)" .name) (not .valueFrom) }}{{ fail (printf "%s.env: %s: write it in %s.settings, which checks it" $.name .name $.name) }}{{ end }}
+  {{- $name := .name }}
+  {{- with get $owned $name }}{{ fail (printf "%s.env: %s: %s" $section $name .) }}{{ end }}
+  {{- if has .name $seen }}{{ fail (printf "%s.env: %s is there twice" $section .name) }}{{ end }}
+  {{- if and (regexMatch "^(FANFARE_|GO(GC|MEMLIMIT)$)" .name) (not .valueFrom) }}{{ fail (printf "%s.env: %s: write it in %s.settings, which checks it" $section .name $section) }}{{ end }}
   {{- $seen = append $seen .name }}
   {{- $_ := unset $env .name }}
 {{- end }}
