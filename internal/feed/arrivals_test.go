@@ -1,9 +1,12 @@
 package feed_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,6 +150,37 @@ func TestAnEntryBeforeItsPostIsStreamedWithThePost(t *testing.T) {
 	for _, seen := range []*home.Streamed{before, between} {
 		assert.Equal(t, []string{p.ID}, w.arrivals("ann", seen))
 	}
+}
+
+// The reference by id of a repost may be visible before the repost. Once commitTime is over, the look knows that the
+// original is gone.
+func TestARepostIsStreamedOnceItIsWhollyVisible(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("dan")
+	names := w.crowd("ann", 1, 3)
+	original := w.post("dan", "original")
+	w.deliver()
+	before := w.watch("ann", "")
+	of := schema.Reference{RepostOf: original.ID, OfAuthor: "dan", OfShards: 1}
+	repost := func() schema.Post {
+		p := schema.Post{ID: w.ids(1)[0], Author: names[0], Reference: of, LikeShards: 1}
+		w.entry("ann", p.Author, p.ID, 1)
+		w.put(schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: 1, RepostOf: of.RepostOf}.Item())
+		return p
+	}
+	p := repost()
+	assert.Empty(t, w.arrivals("ann", before))
+	w.put(p.Item())
+	assert.Equal(t, []string{p.ID}, w.arrivals("ann", before))
+	tp.take()
+	assert.Empty(t, w.arrivals("ann", before))
+	idle := len(tp.take())
+	repost()
+	w.clock.add(11 * time.Second)
+	assert.Empty(t, w.arrivals("ann", before))
+	tp.take()
+	assert.Empty(t, w.arrivals("ann", before))
+	assert.Len(t, tp.take(), idle, "table calls for a repost that never shows")
 }
 
 func TestPostsOfPulledAndNewlyFollowedAuthorsAreStreamed(t *testing.T) {
@@ -343,6 +377,45 @@ func TestASlowReplayHeedsAnUnfollow(t *testing.T) {
 		}
 		assert.Equal(t, append(slices.Clone(posts[:page.DefaultLimit]), posts[last]), got)
 	}
+}
+
+// afterQuery calls then once, after a query of a partition.
+type afterQuery struct {
+	table.Store
+	pk   string
+	then atomic.Pointer[func()]
+}
+
+func (a *afterQuery) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) {
+		for page, err := range a.Store.Query(ctx, q) {
+			if !yield(page, err) {
+				break
+			}
+		}
+		if q.PK == a.pk {
+			if then := a.then.Swap(nil); then != nil {
+				(*then)()
+			}
+		}
+	}
+}
+
+// The references of a look are old already if their own reads were slow.
+func TestALookWhoseReferencesCameSlowlyHeedsAnUnfollow(t *testing.T) {
+	slow := &afterQuery{pk: schema.MarksPK("ann")}
+	w := newWorld(t, func(c *config) { slow.Store, c.Store = c.Store, slow })
+	names := w.crowd("ann", 2, 0)
+	seen := w.watch("ann", "")
+	posts := w.ids(2)
+	w.stored("ann", names[0], posts[0])
+	w.stored("ann", names[1], posts[1])
+	slow.then.Store(new(func() {
+		assert.NoError(t, w.Unfollow(t.Context(), "ann", names[1]))
+		w.clock.add(2 * time.Second)
+	}))
+	assert.Equal(t, posts[:1], w.arrivals("ann", seen))
+	require.Nil(t, slow.then.Load())
 }
 
 func TestALookGoesOnBehindThousandsOfEntriesOfAnUnfollowedAuthor(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -188,4 +189,72 @@ func TestViewsShowNoBookmarksOfAFormerLife(t *testing.T) {
 	assert.Empty(t, shown())
 	w.bookmark("ann", young)
 	assert.Equal(t, []string{young.ID}, shown())
+}
+
+// A bookmark and a repost of one post are both shown, also beside posts with only one of the two.
+func TestABookmarkAndARepostOfOnePostAreShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users("ann", "bob")
+	var ids []string
+	for range 3 {
+		ids = append(ids, w.post("bob", "x").ID)
+	}
+	w.bookmark("ann", feed.Post{ID: ids[0]}, feed.Post{ID: ids[1]})
+	w.repost("ann", ids[1])
+	w.repost("ann", ids[2])
+	w.deliver()
+	found, err := w.PostViews(t.Context(), "ann", ids)
+	require.NoError(t, err)
+	require.Len(t, found.Items, len(ids))
+	for i, want := range []feed.Kept{{Bookmarked: true}, {Bookmarked: true, Reposted: true}, {Reposted: true}} {
+		assert.Equal(t, want, found.Items[i].Kept, "post %d", i)
+	}
+}
+
+// A page is filled up below posts that its reader does not see. The shown posts have their own bookmarks.
+func TestAPageThatIsFilledUpBelowHiddenPostsShowsBookmarks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users("ann", "bob", "cid", "dan")
+	w.follow("ann", "bob")
+	w.follow("ann", "cid")
+	of := w.post("dan", "hidden")
+	marked := []feed.Post{w.post("bob", "1"), w.post("bob", "2")}
+	w.repost("cid", of.ID)
+	var top []feed.Post
+	for range 4 {
+		top = append(top, w.post("bob", "x"))
+	}
+	w.deliver()
+	w.clock.add(2 * time.Minute)
+	w.bookmark("ann", marked...)
+	require.NoError(t, w.Mute(t.Context(), "ann", "dan"))
+	require.NoError(t, w.DeletePost(t.Context(), "bob", top[3].ID))
+	for _, limit := range []int{4, 5} {
+		page, err := w.Home(t.Context(), "ann", home.Query{View: true}, page.Request{Limit: limit})
+		require.NoError(t, err)
+		require.Len(t, page.Items, limit)
+		want := []string{marked[1].ID, marked[0].ID}[:limit-3]
+		assert.ElementsMatch(t, want, marks(page.Items...), "pages of %d", limit)
+	}
+}
+
+// A user who returns before the sweep of the removal makes a new repost.
+func TestARepostOfAFormerLifeIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users("ann", "bob")
+	p := w.post("bob", "p")
+	former := w.repost("ann", p.ID)
+	w.deliver()
+	w.returns()
+	again := w.repost("ann", p.ID)
+	assert.NotEqual(t, former.ID, again.ID)
+	w.deliver()
+	w.sweep()
+	w.deliver()
+	w.clock.add(2 * time.Minute)
+	w.lines("ann", "ann>p")
+	assert.Equal(t, again.ID, w.repost("ann", p.ID).ID, "the sweep leaves the new binding")
 }

@@ -3,6 +3,7 @@ package feed_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -88,6 +89,31 @@ func TestAnEditIsNotedAfterItsUpdate(t *testing.T) {
 	_, err := w.EditPost(ctx, "ann", post, feed.PostEdit{Text: &text})
 	require.NoError(t, err)
 	assert.Len(t, noted(), 1)
+}
+
+// The log of changes is read in all partitions of the span, also while the newest one has just begun.
+func TestChangesAreFoundOnBothSidesOfABucket(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users("ann")
+	post := w.post("ann", "x").ID
+	bucket := func() string { return schema.BucketOf(w.newULID()) }
+	for first := bucket(); bucket() == first; {
+		w.clock.add(time.Minute)
+	}
+	edits := func(want int) {
+		t.Helper()
+		text := fmt.Sprint(want)
+		_, err := w.EditPost(t.Context(), "ann", post, feed.PostEdit{Text: &text})
+		require.NoError(t, err)
+		made, err := w.PostsMade(t.Context(), w.clock.now().Add(-10*time.Minute))
+		require.NoError(t, err)
+		assert.Len(t, made.Changes, want)
+	}
+	w.clock.add(-2 * time.Minute) // the reads look ahead of the clock
+	edits(1)
+	w.clock.add(3 * time.Minute)
+	edits(2)
 }
 
 // A post shows a text, an image or data, whatever an edit removes.

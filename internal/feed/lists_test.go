@@ -218,6 +218,28 @@ func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	}
 }
 
+// A page that ends by its bytes remembers only the reposts that it shows (I16), also if the home is gathered.
+func TestAPageOfLongRepostsForgetsWhatItDoesNotShow(t *testing.T) {
+	const posts = 30
+	for _, followees := range []int{3, pageLists + 1} {
+		w := newWorld(t)
+		names := w.followees("ann", followees)
+		w.users(names[:2]...)
+		text := strings.Repeat("\x00", 5000)
+		var want []string
+		for range posts {
+			p := w.post(names[0], text)
+			want = append(want, w.repost(names[1], p.ID).ID)
+		}
+		w.clock.add(2 * time.Minute)
+		slices.Reverse(want)
+		got := pagesOf(t, 256<<10, func(in page.Request) (page.List[feed.HomeItem], error) {
+			return w.Home(t.Context(), "ann", home.Query{Pull: true}, in)
+		})
+		assert.Equal(t, want, homeIDs(got), "%d followees", followees)
+	}
+}
+
 // pagesOf reads a list in pages of 100 items. Each page must be as full as most bytes allow.
 func pagesOf[T any](t *testing.T, most int, read func(page.Request) (page.List[T], error)) (items []T) {
 	t.Helper()

@@ -2,12 +2,14 @@ package feed_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
@@ -147,4 +149,32 @@ func TestChangesOfPostsAreInALog(t *testing.T) {
 	made, err = alone.PostsMade(t.Context(), start.Add(-time.Hour))
 	require.NoError(t, err)
 	assert.Empty(t, made.Changes)
+}
+
+// Nobody knows the changes that a failed read would have found, so the tail must hear of the failure (C6).
+func TestAFailedReadOfTheChangesIsAFailure(t *testing.T) {
+	w, tp := tapped(t)
+	tp.set(func(c call) failure {
+		if strings.HasPrefix(c.key.PK, "changed#") {
+			return lost
+		}
+		return works
+	})
+	_, err := w.PostsMade(t.Context(), w.clock.now())
+	wantKind(t, err, fault.Unavailable)
+}
+
+// A second moderator takes a post down while the first one does.
+func TestTwoTakeDownsAtOnceHaveTheFirstReason(t *testing.T) {
+	w, store := onTransact(t)
+	w.users("ann")
+	p := w.post("ann", "p")
+	store.do = func() {
+		_, err := w.TakeDown(t.Context(), "first", p.ID, "the first reason")
+		require.NoError(t, err)
+	}
+	down, err := w.TakeDown(t.Context(), "second", p.ID, "another reason")
+	require.NoError(t, err)
+	require.Nil(t, store.do)
+	assert.Equal(t, "the first reason", down.Reason)
 }

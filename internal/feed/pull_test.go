@@ -361,6 +361,25 @@ func TestAGatheredPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	assert.Equal(t, 256<<10/20_600, most, "posts on a page")
 }
 
+// The next gathering of a paging leaves out the originals of reposts that an earlier gathering showed (I16).
+func TestTheNextGatheringRemembersReposts(t *testing.T) {
+	w := newWorld(t)
+	names := w.followees("viewer", pageLists+1)
+	w.users(names[:2]...)
+	original := w.post(names[0], "original")
+	want := []string{}
+	for range 110 { // more than a gathering holds
+		want = append(want, w.post(names[0], "x").ID)
+	}
+	want = append(want, w.repost(names[1], original.ID).ID)
+	w.clock.add(2 * time.Minute)
+	slices.Reverse(want)
+	for _, limit := range []int{20, 100} {
+		got, _ := w.walk("viewer", "", limit, nil)
+		assert.Equal(t, want, homeIDs(got))
+	}
+}
+
 // Authors post and delete, and the reader follows and unfollows, while the reader's requests gather
 // and show posts. A post that is in the home from the first request to the last request shows once. No
 // post shows that was deleted or unfollowed before the request (I2, I7).

@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
@@ -100,4 +101,41 @@ func TestTheNoteOfAnEditHasTheFlagOfThePost(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Equal(t, []schema.Change{{Post: p.ID, Author: "ann"}, {Post: p.ID, Author: "ann", Referred: true}}, w.noted(t))
+}
+
+// Nobody knows whether a post is referred to while the read of its flag fails, so the note has the flag.
+func TestTheNoteOfAnEditHasTheFlagIfItsReadFails(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	p, text, edited := w.post("ann", "p"), "y", false
+	tp.set(func(c call) failure {
+		if edited && c.op == table.OpGet && c.key == schema.PostByIDKey(p.ID) {
+			return lost
+		}
+		edited = edited || c.op == table.OpUpdate
+		return works
+	})
+	_, err := w.EditPost(t.Context(), "ann", p.ID, feed.PostEdit{Text: &text})
+	require.NoError(t, err)
+	require.True(t, edited)
+	assert.Equal(t, []schema.Change{{Post: p.ID, Author: "ann", Referred: true}}, w.noted(t))
+}
+
+// The flag is there before any reader of a reposter can see the repost, and before a call can die between the two.
+func TestARepostWaitsForTheFlagOfItsOriginal(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p := w.post("ann", "p")
+	w.deliver()
+	tp.set(func(c call) failure {
+		if c.op == table.OpUpdate && c.key == schema.PostByIDKey(p.ID) {
+			return lost
+		}
+		return works
+	})
+	_, err := w.Repost(t.Context(), "bob", p.ID)
+	wantKind(t, err, fault.Unavailable)
+	tp.set(nil)
+	assert.Empty(t, w.published.take(), "no repost without a flag")
+	assert.Empty(t, w.partition(schema.RepostKey("bob", p.ID).PK))
 }

@@ -114,6 +114,14 @@ func TestAnExplanationNamesTheRepostThatShows(t *testing.T) {
 		require.Equal(t, home.ReasonRepeat, all[0].Reason)
 		require.Equal(t, newest.ID, all[0].Newer)
 	}
+	all, err := w.Explain(t.Context(), nil, "ann", "") // all posts of the home, newest first
+	require.NoError(t, err)
+	reasons := map[string]home.Reason{}
+	for _, e := range all {
+		reasons[e.Post] = e.Reason
+	}
+	require.True(t, reasons[newest.ID].Shown())
+	require.Equal(t, []home.Reason{home.ReasonRepeat, home.ReasonRepeat}, []home.Reason{reasons[p.ID], reasons[older.ID]})
 }
 
 // The number of newer posts counts a post once, also if its repost is on the first page and the post is not.

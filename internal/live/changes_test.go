@@ -431,6 +431,48 @@ func TestAChangeBeforeTheListIsToldAfterTheList(t *testing.T) {
 	})
 }
 
+// staleLists calls during once, after a list of authors was read and before the home has the list.
+type staleLists struct {
+	live.Homes
+	during func()
+}
+
+func (s *staleLists) Heard(ctx context.Context, viewer string, most int) ([]string, bool, error) {
+	users, whole, err := s.Homes.Heard(ctx, viewer, most)
+	if during := s.during; during != nil {
+		s.during = nil
+		during()
+	}
+	return users, whole, err
+}
+
+// A follow through another process just misses a read of the list, and so does the deletion of a post.
+func TestAChangeDuringAReadOfTheListIsToldAfterTheNextRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lists, post, raw := &staleLists{}, "", tabletest.NewMemory()
+		a := newAPI(t, raw, rare, func(c *live.Config) { lists.Homes, c.Homes = c.Homes, lists })
+		s, _ := serviceOf(a.store)
+		follow(t, a.store, "ann", "author")
+		lists.during = func() {
+			follow(t, raw, "ann", "ben")
+			pause(time.Second)
+			assert.NoError(t, s.DeletePost(t.Context(), "ben", post))
+			pause(time.Second)
+		}
+		post = a.published(t, "ben")
+		c := a.client(t, "ann", "")
+		pause(time.Minute)
+		require.Nil(t, lists.during)
+		c.mu.Lock()
+		require.Empty(t, c.deleted, "the list lacks the author")
+		c.mu.Unlock()
+		pause(31 * time.Minute)
+		assert.Equal(t, []string{post}, c.deleted)
+		assert.Zero(t, c.stale.Load())
+	})
+}
+
 // duringLook calls during once, in the middle of a look that has read a post.
 type duringLook struct {
 	live.Homes
@@ -507,6 +549,42 @@ func TestNoEventOfAPostFollowsItsDeletion(t *testing.T) {
 	}
 }
 
+// A look of one home sends no post while the deletion is still sent to another home.
+func TestNoHomeGetsAPostBetweenTheEventsOfItsDeletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clients, told := map[string]*client{}, func(string) {}
+		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) {
+			deleted := c.Frames.Deleted
+			c.Frames.Deleted = func(post string) ([]byte, error) { told(post); return deleted(post) }
+		})
+		follow(t, a.store, "ann", "ben")
+		follow(t, a.store, "user0", "ben")
+		for _, user := range []string{"ann", "user0"} {
+			clients[user] = a.client(t, user, "")
+		}
+		pause(time.Second)
+		post, homes := a.post(t, "ben"), 0
+		told = func(string) {
+			pause(time.Second)
+			for user, c := range clients {
+				if len(c.deleted) > 0 {
+					homes++
+					a.deliver(t, "ben", post, user)
+				}
+			}
+			pause(3 * time.Second)
+		}
+		a.Deleted("ben", post, false)
+		pause(time.Minute)
+		assert.Equal(t, 1, homes)
+		for user, c := range clients {
+			assert.Equal(t, []string{post}, c.deleted, user)
+			assert.Empty(t, c.posts, user)
+		}
+	})
+}
+
 // A repost does not come after the deletion of its original, and a page with a quote of a deleted post is read again.
 func TestNoReferenceFollowsTheDeletionOfItsPost(t *testing.T) {
 	t.Parallel()
@@ -537,8 +615,26 @@ func TestNoReferenceFollowsTheDeletionOfItsPost(t *testing.T) {
 			assert.Equal(t, []string{post}, c.deleted)
 			assert.Len(t, c.posts, boolean(quotes))
 			assert.EqualValues(t, boolean(quotes), c.stale.Load())
+			if quotes {
+				assert.Equal(t, []int{1}, c.staleAfter, "the page is read after it has the quote")
+			}
 		})
 	}
+}
+
+// A user mutes the author of a post that somebody else has reposted: the list of authors never had the author.
+func TestAPageIsReadAgainAfterAMuteOfAStranger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory(), rare)
+		s, _ := serviceOf(a.store)
+		follow(t, a.store, "ann", "ben")
+		c := a.client(t, "ann", "")
+		pause(time.Minute)
+		require.NoError(t, s.Mute(t.Context(), "ann", "user0"))
+		pause(time.Second)
+		assert.EqualValues(t, 1, c.stale.Load())
+	})
 }
 
 // A home without a list hears of no change, so its page is read again every ten minutes.

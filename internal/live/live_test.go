@@ -266,6 +266,8 @@ type client struct {
 	// changed has the posts of events changed, each with the number of posts before it.
 	changed []string
 	stale   atomic.Int64 // tests read it between two pauses
+	// staleAfter has the number of posts before each event stale.
+	staleAfter []int
 	// page has the texts of the posts that the client shows. The client reads the home when the stream opens.
 	page  map[string]string
 	likes []string
@@ -337,6 +339,7 @@ func (c *client) write(frames []byte) error {
 			c.changed = append(c.changed, fmt.Sprint(value, " after ", len(c.posts)))
 		case "stale":
 			c.stale.Add(1)
+			c.staleAfter = append(c.staleAfter, len(c.posts))
 		case "likes":
 			c.likes = append(c.likes, value)
 		case "unread":

@@ -674,3 +674,19 @@ func TestRecipients(t *testing.T) {
 	assert.Equal(t, "ann", notify.Recipient(&messages.Reposted{AuthorID: "ann", UserID: "bob"}))
 	assert.Empty(t, notify.Recipient(&messages.PostDelivered{AuthorID: "ann"}))
 }
+
+// The event of a repost that has ended, and whose end nobody has told, makes no notification.
+func TestTheEventOfAnEndedRepostMakesNoNotification(t *testing.T) {
+	t.Parallel()
+	play(t, func(w *world) {
+		w.run(func() {
+			first := w.newID()
+			w.put(schema.PostRef{ID: first, Author: "bob", LikeShards: 1, RepostOf: w.post, Deleted: true}.Item())
+			w.send(&messages.Reposted{PostID: w.post, AuthorID: "ann", RepostID: first, UserID: "bob"})
+			w.settle()
+			for _, a := range w.notice(schema.NoticeRepost, w.post).Acts {
+				assert.False(t, a.Holds())
+			}
+		})
+	})
+}

@@ -3,9 +3,9 @@ package page
 import "strings"
 
 const (
-	// pageBytes is the maximum size in bytes of a page's items in JSON. Because of pageBytes, the size of
+	// MaxBytes is the maximum size in bytes of a page's items in JSON. Because of MaxBytes, the size of
 	// an answer does not grow with the length of the texts (I11).
-	pageBytes = 256 << 10
+	MaxBytes = 256 << 10
 	// FieldBytes is above the size of an item in JSON without the item's texts and URLs.
 	FieldBytes = 512
 )
@@ -33,7 +33,7 @@ func Fitting[T any](items []T) int {
 		if !ok {
 			break
 		}
-		if size += withText.JSONBytes(); size > pageBytes && i > 0 {
+		if size += withText.JSONBytes(); size > MaxBytes && i > 0 {
 			return i
 		}
 	}

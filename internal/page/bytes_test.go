@@ -13,12 +13,12 @@ func (t text) JSONBytes() int { return FieldBytes + JSONBytes(string(t)) }
 
 // A page holds items up to its bytes, and at least one item.
 func TestAPageHoldsItsBytes(t *testing.T) {
-	const half = pageBytes / 2
+	const half = MaxBytes / 2
 	for _, tt := range []struct {
 		want  int
 		bytes []int
 	}{
-		{2, []int{half, half}}, {1, []int{half, half + 1}}, {1, []int{pageBytes + 1}}, {1, []int{pageBytes + 1, FieldBytes}},
+		{2, []int{half, half}}, {1, []int{half, half + 1}}, {1, []int{MaxBytes + 1}}, {1, []int{MaxBytes + 1, FieldBytes}},
 	} {
 		texts := make([]text, len(tt.bytes))
 		for i, n := range tt.bytes {
@@ -45,6 +45,6 @@ func TestTheBytesOfATextAreThoseOfItsJSON(t *testing.T) {
 }
 
 func TestItemsWithoutTextsAlwaysFit(t *testing.T) {
-	assert.Equal(t, 3*pageBytes, Fitting(make([]struct{}, 3*pageBytes)))
+	assert.Equal(t, 3*MaxBytes, Fitting(make([]struct{}, 3*MaxBytes)))
 	assert.Zero(t, Fitting([]text{}))
 }
