@@ -1,7 +1,7 @@
-// Package events sends the events of applied work to two places: to a queue that the operator names,
-// so that push, search and other services can be built outside Fanfare, and to the topic of notices.
-// The package must never decide which work has an event, delay that work for longer than SendTime,
-// or read the queue.
+// Package events sends the events of applied work to a queue that the operator names or to a log in the data directory,
+// so that push, search and other services can be built outside Fanfare, and to the topic of notices. It reads the log for
+// such services (Reader). The package must never decide which work has an event, delay that work for longer than SendTime,
+// read a queue, or show a reader an event out of the order of the log.
 //
 // The order is: the effect, then the event, then the ack of the work's message
 // (docs/decisions/0033-events-out.md). A crash in between repeats the event with the same id,

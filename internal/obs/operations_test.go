@@ -85,6 +85,7 @@ func metrics(t *testing.T) listing {
 	require.NoError(t, obs.RegisterClock(l, nil))
 	require.NoError(t, obs.RegisterTokens(l, nil))
 	require.NoError(t, obs.RegisterAuthors(l, nil))
+	require.NoError(t, obs.RegisterEvents(l, nil))
 	require.NoError(t, obs.RegisterThrottle(l, nil, nil))
 	require.NoError(t, obs.RegisterKeys(l, nil))
 	require.NoError(t, obs.RegisterStore(l, "table", func() disk.Stats { return disk.Stats{} }))
@@ -101,7 +102,7 @@ func movers(name string) string {
 		"fanfare_": "all", "fanfare_posts": "api", "fanfare_unread": "api", "fanfare_likes": "api", "fanfare_http": "api", "fanfare_stream": "api", "fanfare_key": "api",
 		"fanfare_remembered": "api", "fanfare_known_author": "api", "fanfare_shared_heads": "api", "fanfare_like_": "likeagg", "fanfare_notice": "fanout", "fanfare_deliveries": "fanout", "fanfare_post_visible": "fanout",
 		"fanfare_message": "fanout, likeagg", "fanfare_dead_letters": "fanout, likeagg", "fanfare_table_write_limit": "api, fanout", "fanfare_table_hot_keys": "fanout",
-		"fanfare_archive": "up", "fanfare_pair": "up", "fanfare_stream_spool": "up", "fanfare_store": "up", "fanfare_disk": "up", "fanfare_canary": "api", "fanfare_write_stalls": "up", "fanfare_failed_compactions": "up",
+		"fanfare_archive": "up", "fanfare_events": "up", "fanfare_pair": "up", "fanfare_stream_spool": "up", "fanfare_store": "up", "fanfare_disk": "up", "fanfare_canary": "api", "fanfare_write_stalls": "up", "fanfare_failed_compactions": "up",
 	}
 	best := ""
 	for beginning := range by {

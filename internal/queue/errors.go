@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"fanfare/messages"
 )
@@ -40,6 +41,23 @@ func (e *UnsentError) Error() string {
 }
 
 func (e *UnsentError) Unwrap() error { return e.Err }
+
+// GoneError means that a reader of a log of events has missed events, because they were removed before the reader read them.
+type GoneError struct {
+	// Resume is the position behind the removed events.
+	Resume string
+	// Before is the time of the newest removed event.
+	Before time.Time
+}
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("events up to %s were removed before this reader read them: continue at the position %s", e.Before.UTC().Format(time.RFC3339), e.Resume)
+}
+
+// PositionError means that no reader of a log of events can have the given position.
+type PositionError struct{ Detail string }
+
+func (e *PositionError) Error() string { return "the position " + e.Detail }
 
 // UnavailableError wraps a failure that a retry may repair: throttling, a lost connection, or a
 // timeout. It is unknown whether the call took effect. The API answers 503 for such an error,

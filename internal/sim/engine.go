@@ -36,6 +36,7 @@ type engine struct {
 	model    *tabletest.Memory
 	topics   map[string]*outbox
 	archived *archived // nil in most worlds
+	log      *eventLog // nil in most worlds
 	opened   time.Time // when the present process opened its stores
 
 	// effect is the effect of the running call, nil if there is none. unknown is the one effect that
@@ -100,6 +101,7 @@ func newEngine(w *World, o Options) *engine {
 	e := &engine{w: w, outside: o.outside, rng: draws(w.seed, 0, 43), harm: draws(w.seed, 0, 47), model: tabletest.NewMemory(), topics: map[string]*outbox{}}
 	e.disk, e.failed = newDisk(vfs.NewCrashableMem()), e.rng.IntN(5) > 0
 	e.archived = newArchived(e, o.Archived)
+	e.log = newEventLog(e)
 	e.open()
 	return e
 }
@@ -119,8 +121,10 @@ func (e *engine) open() {
 	}
 	var err error
 	e.opened = time.Now()
-	e.stores, err = openStores(e.archived.files(e.disk))
+	tables, queues := e.archived.files(e.disk)
+	e.stores, err = openStores(tables, queues, e.log.options)
 	if err == nil {
+		e.log.open()
 		e.archived.run()
 		err = e.subscribe()
 	}
@@ -253,6 +257,7 @@ func (e *engine) turn() {
 	}
 	e.take()
 	e.adopt()
+	e.log.turn()
 }
 
 // mend ends a trouble of the disk: afterwards the engine has to write again, and to have lost

@@ -162,5 +162,11 @@ func served(fs vfs.FS) (all string, err error) {
 		}
 	}
 	fmt.Fprintln(&text, depths(s.queue))
+	if _, err := s.queue.ReadLog("", func(position string, payload []byte) bool {
+		fmt.Fprintln(&text, position, string(payload))
+		return true
+	}); err != nil {
+		return "", err
+	}
 	return text.String(), s.queue.Damage()
 }

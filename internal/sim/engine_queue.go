@@ -208,6 +208,9 @@ func (e *engine) bury(d queue.DeadLetter) error {
 	if e.disk.cut() {
 		return noPower("queue.dead_letter")
 	}
+	if e.log != nil {
+		e.log.letters.Store(true)
+	}
 	msg := message.NewMessage(d.ID, d.Payload)
 	msg.Metadata = clone(d.Metadata)
 	err := e.queue.DeadLetter(context.Background(), d.Topic, msg, d.Reason)

@@ -185,6 +185,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkPurged()
 	w.checkDeletions()
 	w.checkTold(living)
+	w.engine.checkLog()
 	w.checkNotices(ctx, service, living)
 	w.checkLives()
 	w.checkEndedReposts(living)

@@ -39,6 +39,9 @@ func (w *World) tell(p *Proc) func(context.Context, ...messages.Event) error {
 		}
 		c := &call{kind: "events.send", class: "send events", about: about, label: label("send events", text), events: events}
 		c.effect = func(float64) error {
+			if err := w.engine.logEvents(events); err != nil {
+				return err
+			}
 			for _, e := range events {
 				w.heard(e)
 			}

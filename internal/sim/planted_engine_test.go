@@ -23,6 +23,7 @@ func engineBugs() []bug {
 		write   = "internal/table/embedded/write.go"
 		writer  = "internal/queue/embedded/writer.go"
 		guard   = "internal/disk/guard.go"
+		logs    = "internal/queue/embedded/log.go"
 	)
 	return []bug{
 		{onEngine + "write answered before its sync", "I5", []edit{
@@ -67,6 +68,21 @@ func engineBugs() []bug {
 		case info`, `		case err != nil:
 			continue
 		case info`}}},
+		{onEngine + "position of an event goes back after a restart", "I6", []edit{{logs, `		l.removed, _ = positionOf(raw)
+		l.last = l.staged
+`, `		l.removed, _ = positionOf(raw)
+		l.last, l.staged = l.staged, position{number: l.staged.number}
+`}}},
+		{onEngine + "event answered before it is in the log", "I6", []edit{{logs, `	if err := b.submitAndWait(msgs[0].Context(), changes); err != nil {
+		return fmt.Errorf("write`, `	if err := b.submit(request{changes: changes}, true, false); err != nil {
+		return fmt.Errorf("write`}}},
+		{onEngine + "young events removed", "I6", []edit{{logs, `before := b.now().Add(-b.eventsKept)`, `before := b.now().Add(-b.eventsKept / 2)`}}},
+		{onEngine + "late reader not told", "I6", []edit{{logs, `after != "" && from.less(removed) {`, `after != "" && from.less(removed) && removed == last {`}}},
+		{onEngine + "removed events forgotten by a restart", "I6", []edit{{logs, `removed.append(l.staged.append(nil))`, `position{number: min(0, removed.number)}.append(l.staged.append(nil))`}}},
+		{onEngine + "last event of a cut page skipped", "I6", []edit{{logs, `		} else if !yield(found.String(), msg.Payload) {
+`, `		} else if !yield(found.String(), msg.Payload) {
+			at = found
+`}}},
 		{onEngine + "acked message kept", "I6", []edit{{writer, `	if c.from != nowhere {
 		if err`, `	if c.from != nowhere && c.to != nowhere {
 		if err`}}},

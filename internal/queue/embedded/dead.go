@@ -21,10 +21,10 @@ const (
 	deadAtOnce = 256
 	// deadRetention is the time for which a dead letter is kept: the maximum of SQS.
 	deadRetention = 14 * 24 * time.Hour
-	// deadSweepEvery is the pause between two sweeps for old dead letters. Each sweep removes
-	// up to deadBatches batches of each topic.
-	deadSweepEvery = time.Hour
-	deadBatches    = 40
+	// sweepEvery is the pause between two sweeps for old dead letters and old events. Each sweep removes
+	// up to deadBatches batches of dead letters of each topic.
+	sweepEvery  = time.Hour
+	deadBatches = 40
 )
 
 // DeadLetter implements queue.DeadLetters.
@@ -213,25 +213,31 @@ func (b *Broker) moveSome(ctx context.Context, t *topic, from *position, pick fu
 	return len(changes), more, nil
 }
 
-// sweepDead removes old dead letters until ctx ends.
-func (b *Broker) sweepDead(ctx context.Context) {
+// sweep removes old dead letters and old events until ctx ends.
+func (b *Broker) sweep(ctx context.Context) {
 	for {
 		for _, t := range b.allTopics() {
 			dropped, err := b.dropOld(ctx, t)
-			switch {
-			case ctx.Err() != nil || errors.Is(err, errClosed):
-				return
-			case err != nil:
-				b.log.Warn("old dead letters are not removed yet", zap.String("topic", t.name), zap.Error(err))
-			case dropped > 0:
-				b.log.Info("removed old dead letters", zap.String("topic", t.name), zap.Int("letters", dropped))
-			}
+			b.swept(ctx, "dead letters of "+t.name, dropped, err)
 		}
+		removed, err := b.removeOldEvents(ctx)
+		b.swept(ctx, "events", removed, err)
 		select {
-		case <-time.After(deadSweepEvery):
+		case <-time.After(sweepEvery):
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// swept logs the outcome of a sweep.
+func (b *Broker) swept(ctx context.Context, what string, removed int, err error) {
+	switch {
+	case ctx.Err() != nil || errors.Is(err, errClosed): // the queue is being closed
+	case err != nil:
+		b.log.Warn("old records are not removed yet", zap.String("records", what), zap.Error(err))
+	case removed > 0:
+		b.log.Info("removed old records", zap.String("records", what), zap.Int("number", removed))
 	}
 }
 

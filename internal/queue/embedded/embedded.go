@@ -16,9 +16,10 @@
 // process continues (package disk). The package must never end the process, and must never keep
 // a backlog in memory.
 //
-// Dead letters are kept for 14 days (dead.go).
+// Dead letters are kept for 14 days (dead.go). Beside the topics, the directory has a log of events, which any number of
+// readers read in one order (log.go).
 //
-// One goroutine writes for all topics (writer.go), and one goroutine removes old dead letters. A
+// One goroutine writes for all topics and the log (writer.go), and one goroutine removes old dead letters and old events. A
 // subscription has one goroutine, and one more for each message in flight. No goroutine holds a
 // topic's mu and the broker's mu at the same time.
 package embedded
@@ -54,9 +55,11 @@ type Options struct {
 	FS vfs.FS
 	// Now is the clock of delays; time.Now if nil.
 	Now func() time.Time
-	// Doubt returns an error while the clock is too uncertain to decide that a dead letter is
+	// Doubt returns an error while the clock is too uncertain to decide that a dead letter or an event is
 	// old. nil means that there is never a doubt.
 	Doubt func() error
+	// EventsKept is the time for which the log keeps an event. With 0 each event is old.
+	EventsKept time.Duration
 	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
 	MaxInFlight map[string]int
 	// Grace is the time for which an ending subscription waits for answers. Then it takes its
@@ -76,7 +79,9 @@ type Broker struct {
 	doubt       func() error
 	maxInFlight map[string]int
 	grace       time.Duration
+	eventsKept  time.Duration
 	log         *zap.Logger
+	events      eventLog
 	// unsynced means that the writer's last batch was not synced.
 	unsynced bool
 	// callers is the number of callers that shared the writer's last sync.
@@ -96,7 +101,9 @@ type Broker struct {
 	stopping, stop chan struct{}
 	subscriptions  sync.WaitGroup
 	writer         sync.WaitGroup
-	// stopSweep ends the sweeper of dead letters.
+	// reads are the reads of the log in progress.
+	reads sync.WaitGroup
+	// stopSweep ends the sweeper.
 	stopSweep context.CancelFunc
 	sweeper   sync.WaitGroup
 	// redriving allows one redrive, drop or sweep at a time, so that no message is moved twice.
@@ -131,7 +138,7 @@ func openBroker(dir string, o Options, exists bool) (*Broker, error) {
 		o.Log = zap.NewNop()
 	}
 	b := &Broker{
-		now: o.Now, doubt: o.Doubt, maxInFlight: o.MaxInFlight, grace: o.Grace, log: o.Log,
+		now: o.Now, doubt: o.Doubt, maxInFlight: o.MaxInFlight, grace: o.Grace, eventsKept: o.EventsKept, log: o.Log,
 		byName: map[string]*topic{},
 		urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), holds: make(chan func()),
 		stopping: make(chan struct{}), stop: make(chan struct{}),
@@ -151,7 +158,7 @@ func openBroker(dir string, o Options, exists bool) (*Broker, error) {
 	b.writer.Go(b.write)
 	ctx, stop := context.WithCancel(context.Background())
 	b.stopSweep = stop
-	b.sweeper.Go(func() { b.sweepDead(ctx) })
+	b.sweeper.Go(func() { b.sweep(ctx) })
 	return b, nil
 }
 
@@ -190,6 +197,9 @@ func (b *Broker) load() error {
 		}
 	}
 	if err := errors.Join(err, it.Error(), it.Close()); err != nil {
+		return err
+	}
+	if err := b.events.load(b.db); err != nil {
 		return err
 	}
 	for _, t := range b.topics {
@@ -348,6 +358,7 @@ func (b *Broker) Close() error {
 			t.rouse()
 		}
 		b.subscriptions.Wait()
+		b.reads.Wait()
 		b.stopSweep()
 		b.sweeper.Wait()
 		b.redriving.Lock() // waits for calls that read dead letters

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -149,7 +150,9 @@ const (
 	ready   place = 'r' // position: round, number
 	delayed place = 'd' // position: due time, number
 	dead    place = 'x' // position: time of the failure, number
-	// stateSpace has one item for each topic. formatSpace has the format version.
+	logged  place = 'l' // position: see eventLog
+	// stateSpace has one item for each topic. formatSpace has the format version, the mark of a running process and
+	// the state of the log of events.
 	stateSpace  = 's'
 	formatSpace = 'f'
 )
@@ -171,21 +174,39 @@ func (p position) next() position {
 
 // key returns place | topic | 0 | major | number. No topic has a zero byte in it.
 func (p position) key(where place, topic string) []byte {
-	k := make([]byte, 0, 1+len(topic)+1+16)
+	k := make([]byte, 0, 1+len(topic)+1+positionBytes)
 	k = append(k, byte(where))
 	k = append(k, topic...)
-	k = append(k, 0)
-	k = binary.BigEndian.AppendUint64(k, p.major)
-	return binary.BigEndian.AppendUint64(k, p.number)
+	return p.append(append(k, 0))
 }
+
+func (p position) append(to []byte) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(to, p.major), p.number)
+}
+
+// positionBytes is the length of the position at the end of a key.
+const positionBytes = 16
 
 // positionOf reads the position at the end of a key.
 func positionOf(key []byte) (position, bool) {
-	if len(key) < 16 {
+	if len(key) < positionBytes {
 		return position{}, false
 	}
-	at := key[len(key)-16:]
+	at := key[len(key)-positionBytes:]
 	return position{binary.BigEndian.Uint64(at), binary.BigEndian.Uint64(at[8:])}, true
+}
+
+// String returns the position as readers of the log of events get it. The order of the texts is the order of the positions.
+func (p position) String() string { return fmt.Sprintf("%016x%016x", p.major, p.number) }
+
+// parsePosition is the reverse of String. A position has only one text.
+func parsePosition(text string) (position, bool) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != positionBytes {
+		return position{}, false
+	}
+	p, _ := positionOf(raw)
+	return p, p.String() == text
 }
 
 // end returns the lowest key above all keys of a place and topic.
@@ -233,7 +254,7 @@ func (s *state) count(where place) *uint64 {
 		return &s.delayed
 	case dead:
 		return &s.dead
-	case nowhere:
+	case nowhere, logged:
 	}
 	return new(uint64)
 }

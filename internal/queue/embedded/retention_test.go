@@ -43,8 +43,8 @@ func TestDeadLettersAreKeptFor14Days(t *testing.T) {
 		// The store has many timers, so the clock skips all of the time except one sweep.
 		later := func(d time.Duration) {
 			synctest.Wait()
-			skipped.Add(int64(d - deadSweepEvery))
-			<-time.After(deadSweepEvery) // virtual
+			skipped.Add(int64(d - sweepEvery))
+			<-time.After(sweepEvery) // virtual
 			synctest.Wait()
 		}
 		bury(t, b, "a", "b")
@@ -53,10 +53,10 @@ func TestDeadLettersAreKeptFor14Days(t *testing.T) {
 		_, _, err = b.Redrive(t.Context(), topicName, []string{"b"}, nil)
 		require.NoError(t, err)
 		bury(t, b, "b") // only the latest failure counts
-		later(13*24*time.Hour - deadSweepEvery)
+		later(13*24*time.Hour - sweepEvery)
 		assert.Equal(t, "[a c d b]", deadIDs(t, b), "before the 14th day")
-		later(deadSweepEvery)
-		later(deadSweepEvery)
+		later(sweepEvery)
+		later(sweepEvery)
 		assert.Equal(t, "[c d b]", deadIDs(t, b), "on the 14th day")
 		later(24 * time.Hour)
 		if depth, err := b.Depth(t.Context(), topicName); deadIDs(t, b) != "[]" || depth.Dead != 0 || depth.Ready != 1 || err != nil {

@@ -28,6 +28,7 @@ const (
 // change moves one message from a place to another place. Stored messages change in no other
 // way: a publish moves a message from nowhere, and an ack moves a message to nowhere.
 type change struct {
+	// topic is nil for an event of the log.
 	topic *topic
 	from  place
 	at    position
@@ -235,6 +236,9 @@ func (b *Broker) commit(topics []*topic, changes []*change, durable bool) error 
 			return err
 		}
 	}
+	if err := b.events.stageState(batch); err != nil {
+		return err
+	}
 	options := pebble.NoSync
 	if durable {
 		options = pebble.Sync
@@ -257,11 +261,15 @@ func (b *Broker) commit(topics []*topic, changes []*change, durable bool) error 
 			t.apply(changes)
 		}
 	}
+	b.events.apply()
 	return nil
 }
 
 // stage adds one change to the batch.
 func (b *Broker) stage(batch *pebble.Batch, c *change) error {
+	if c.topic == nil {
+		return b.events.stage(batch, c, b.now())
+	}
 	t := c.topic
 	t.touched = true
 	if c.from != nowhere {
@@ -289,7 +297,7 @@ func (b *Broker) stage(batch *pebble.Batch, c *change) error {
 		t.nextDue = min(t.nextDue, c.due)
 	case dead:
 		c.landed.major = uint64(b.now().UnixNano())
-	case nowhere:
+	case nowhere, logged:
 	}
 	if err := batch.Set(c.landed.key(c.to, t.name), c.value, nil); err != nil {
 		return fmt.Errorf("stage a message: %w", err)
