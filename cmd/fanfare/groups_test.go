@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -30,4 +31,41 @@ func TestTheHelpBeginsWithUpAndHasEachCommandInAGroup(t *testing.T) {
 	_, commands, _ := strings.Cut(out.String(), "\n\nBegin here:\n")
 	assert.True(t, strings.HasPrefix(commands, "  up "), out.String())
 	assert.NotContains(t, out.String(), "Additional")
+}
+
+// Each command has an example, and each example is a whole call.
+func TestEachHelpHasExamplesThatCanBeCalled(t *testing.T) {
+	t.Parallel()
+	root, _ := (&app{}).root()
+	for c := range below(root) {
+		if c.HasSubCommands() || c.Name() == "help" {
+			continue
+		}
+		assert.NotEmptyf(t, c.Example, "%s", c.CommandPath())
+	}
+	for line := range strings.Lines(strings.TrimSpace(examples)) {
+		call, _, _ := strings.Cut(line, " > ")
+		calls, err := resolves(strings.TrimSpace(call), true)
+		assert.Equal(t, 1, calls, line)
+		assert.NoError(t, err)
+	}
+}
+
+func TestShellsCompleteValues(t *testing.T) {
+	t.Parallel()
+	for call, want := range map[string]string{
+		"dlq ls |": "posts", "dlq show l|": "likes", "dlq redrive posts |": ":4", "iam policy --daemon f|": "fanout",
+		"table create --billing |": "provisioned", "up --data-dir |": ":16", "backup |": ":16", "replay --graph |": ":0",
+		"import |": ":0", "explain |": ":4", "verify --rate |": ":4", "help d|": "doctor", "help pair |": "keys", "pair k|": "keys",
+	} {
+		var out bytes.Buffer
+		root, _ := (&app{stdout: &out, stderr: &out}).root()
+		args := strings.Fields(strings.TrimSuffix(call, "|"))
+		if strings.HasSuffix(call, " |") {
+			args = append(args, "")
+		}
+		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, args...))
+		require.NoError(t, root.Execute())
+		assert.Contains(t, strings.Fields(out.String()), want, call)
+	}
 }

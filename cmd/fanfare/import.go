@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/config"
@@ -33,7 +31,8 @@ counts of users and posts, and the timelines of the followers. It prints what it
 that have ended or were deleted, and reposts and likes that users ended.
 
 With FANFARE_ENGINE=aws it writes the table, and may run beside the daemons. Otherwise it opens
-the data directory, so stop fanfare up first. Settings must be those of the daemons.`
+the data directory, which no fanfare up may have open. --admin makes a running fanfare up import the
+files, by its admin address: the files must be on its machine. Settings must equal the settings of the daemons.`
 
 // awsRate is the default of --rate on AWS: a quarter of the capacity of a new table.
 const awsRate = 1000
@@ -42,26 +41,37 @@ func (a *app) importCommand() *cobra.Command {
 	var rate float64
 	c := &cobra.Command{Use: "import FILE...", Short: "Import users, follows, mutes, blocks, posts, reposts, comments, likes, bookmarks and read markers", Long: importHelp, Args: cobra.MinimumNArgs(1)}
 	c.Flags().Float64Var(&rate, "rate", 0, "most write units a second, 0 for no limit (default 1000 on AWS)")
-	return a.answers(c, a.onData(c, func(ctx context.Context, cfg config.Config, t transfer.Config, u *use) (answer admin.Answer, err error) {
+	return a.answers(c, a.onData(c, func(ctx context.Context, cfg config.Config, at admin.Process, u *use) (answer admin.Answer, err error) {
 		if rate < 0 {
 			return answer, wrongUse(errors.New("--rate must be at least 0"))
 		}
-		if t.Rate = rate; cfg.Engine == config.EngineAWS && !c.Flags().Changed("rate") {
-			t.Rate = awsRate
+		if cfg.Engine == config.EngineAWS && !c.Flags().Changed("rate") {
+			rate = awsRate
 		}
-		done, err := transfer.Import(ctx, t, u.args)
-		fields := []zap.Field{zap.Any("left_out", done.LeftOut)}
-		for _, kind := range slices.Sorted(maps.Keys(done.Records)) {
-			fields = append(fields, zap.Int(kind, done.Records[kind]))
-		}
-		a.trail(cfg).Note(ctx, "import", int(done.WCU), err, fields...)
+		done, err := admin.Import().Do(ctx, at, admin.Importing{Files: u.args, Rate: rate, Part: a.partsTo(nil)})
 		if err != nil {
-			a.printFaults(err)
 			return answer, err
 		}
 		text := leftOut(done.LeftOut) + fmt.Sprintf("imported %s: all are in the table, and %d timeline entries; %.0f write units", done.Records, done.Entries, done.WCU)
 		return admin.Answer{JSON: done, Text: text}, nil
 	}))
+}
+
+// partsTo returns a function that shows the progress and the faults of a transfer, and writes its lines to out.
+func (a *app) partsTo(out io.Writer) func(admin.TransferPart) error {
+	progress := newProgressLines(a.stderr)
+	return func(p admin.TransferPart) error {
+		switch {
+		case p.Progress != nil:
+			progress.show(*p.Progress)
+		case p.Fault != "":
+			fmt.Fprintln(a.stderr, printable(p.Fault))
+		case out != nil:
+			_, err := out.Write(p.Lines)
+			return err
+		}
+		return nil
+	}
 }
 
 // leftOut returns lines about the records that an import left out, with the reasons.
@@ -93,22 +103,21 @@ in both directions, the user's mutes, blocks and read markers, the posts, and th
 likes and bookmarks.
 
 With FANFARE_ENGINE=aws it reads the whole table, and may run beside the daemons: an import always
-accepts the lines, which have nothing that was made after the beginning of the export. Otherwise it
-opens the data directory, so stop fanfare up first.`
+accepts the lines, which have nothing that was made after the beginning of the export. --admin does the
+same with a running fanfare up, by its admin address. Otherwise it opens the data directory, which no
+fanfare up may have open.`
 
 func (a *app) exportCommand() *cobra.Command {
 	var user string
 	c := &cobra.Command{Use: "export", Short: "Write users, follows, mutes, blocks, posts, reposts, comments, likes, bookmarks and read markers as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
 	c.Flags().StringVar(&user, "user", "", "write the records of this `USER` only")
 	u := &use{app: a, command: c}
-	return u.does(a.onData(c, func(ctx context.Context, _ config.Config, t transfer.Config, _ *use) (answer admin.Answer, err error) {
+	return u.does(a.onData(c, func(ctx context.Context, _ config.Config, at admin.Process, _ *use) (answer admin.Answer, err error) {
 		if err := admin.CheckIDs(user); err != nil {
 			return answer, wrongUse(err)
 		}
-		if user != "" {
-			return answer, transfer.ExportUser(ctx, t, user, a.stdout)
-		}
-		return answer, transfer.Export(ctx, t, a.stdout)
+		_, err = admin.Export().Do(ctx, at, admin.Exporting{User: user, Part: a.partsTo(a.stdout)})
+		return answer, err
 	}))
 }
 
@@ -129,23 +138,21 @@ no fanfare up may have open. --admin removes the user from a running fanfare up,
 func (a *app) forgetCommand() *cobra.Command {
 	var in admin.Forgetting
 	c := &cobra.Command{Use: "forget USER", Short: "Remove a user and all that the user made", Long: forgetHelp, Args: cobra.ExactArgs(1)}
-	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
-	c.Flags().String("admin", "", "admin address of the running fanfare up that has the data, such as 127.0.0.1:9090")
-	c.MarkFlagsMutuallyExclusive("data-dir", "admin")
+	addDataFlags(c)
 	c.Flags().BoolVar(&in.UnknownOK, "unknown-ok", false, "remove the rest of a user that is unknown")
 	return a.asks(c, func(ctx context.Context, u *use) (answer admin.Answer, err error) {
 		in.User = u.args[0]
 		if err := admin.CheckIDs(in.User); err != nil {
 			return answer, wrongUse(err)
 		}
-		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR", "admin": "FANFARE_ADMIN_ADDR"})
+		cfg, err := a.load(config.Tool, c, dataFlags())
 		if err != nil {
 			return answer, err
 		}
-		if c.Flags().Changed("admin") && cfg.Engine != config.EngineAWS {
-			return u.forget(ctx, admin.NewClient(cfg.AdminAddr, &http.Client{Timeout: time.Minute}), in)
+		if running := a.running(c, cfg); running != nil {
+			return u.forget(ctx, running, in)
 		}
-		if err := dataIsFree(cfg); err != nil {
+		if err := dataIsFree(cfg, false); err != nil {
 			return answer, err
 		}
 		domain, end, err := daemon.OpenRemovals(ctx, cfg, a.log(cfg))
@@ -188,8 +195,9 @@ func (u *use) forget(ctx context.Context, at admin.Process, in admin.Forgetting)
 	return answer, nil
 }
 
-// dataIsFree returns an error if there is no data directory to read, or if a process has it open.
-func dataIsFree(cfg config.Config) error {
+// dataIsFree returns an error if a process has the data directory open, or if there is none. With makes the command makes
+// a missing directory.
+func dataIsFree(cfg config.Config, makes bool) error {
 	if cfg.Engine == config.EngineAWS {
 		return nil
 	}
@@ -197,31 +205,34 @@ func dataIsFree(cfg config.Config) error {
 	if err == nil && state.InUse {
 		return fmt.Errorf("data directory %s is in use by another process: name its admin address, such as --admin %s, or stop that one", cfg.DataDir, cfg.AdminAddr)
 	}
-	return dataExists(cfg)
-}
-
-// dataExists returns an error if there is no data directory to read.
-func dataExists(cfg config.Config) error {
-	state, err := datadir.Look(cfg.DataDir)
-	if cfg.Engine != config.EngineAWS && err == nil && !state.Exists {
+	if err == nil && !state.Exists && !makes {
 		return fmt.Errorf("there is no data directory %s: name it with --data-dir", cfg.DataDir)
 	}
 	return nil // opening the directory returns the fault
 }
 
-// onData returns the work that calls do with the data of the configuration: the data of FANFARE_ENGINE=aws, or the data of a
-// directory that no other process has open.
-func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.Config, t transfer.Config, u *use) (admin.Answer, error)) work {
-	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
+// onData returns the work that calls do with the process that has the data of the configuration: with --admin a running
+// process, and otherwise this process, which opens the table of FANFARE_ENGINE=aws, or a data directory that no other process
+// has open.
+func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.Config, at admin.Process, u *use) (admin.Answer, error)) work {
+	addDataFlags(c)
 	return func(ctx context.Context, u *use) (answer admin.Answer, err error) {
-		cfg, err := a.load(config.Tool, c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
+		cfg, err := a.load(config.Tool, c, dataFlags())
 		if err != nil {
 			return answer, err
 		}
-		if c.Name() == "import" {
+		if running := a.running(c, cfg); running != nil {
+			if err := absolute(u.args); err != nil { // of the files of an import; an export has no arguments
+				return answer, err
+			}
+			return do(ctx, cfg, running, u)
+		}
+		imports := c.Name() == "import"
+		if imports {
 			err = transfer.CheckFiles(u.args) // first, because the open makes a data directory
-		} else {
-			err = dataExists(cfg)
+		}
+		if err == nil {
+			err = dataIsFree(cfg, imports)
 		}
 		if err != nil {
 			return answer, err
@@ -230,24 +241,39 @@ func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.C
 		if err != nil {
 			return answer, err
 		}
-		t.Progress = newProgressLines(a.stderr).show
-		answer, err = do(ctx, cfg, t, u)
+		answer, err = do(ctx, cfg, admin.Domain{Transfers: &t, Trail: a.trail(cfg)}, u)
 		return answer, errors.Join(err, end())
 	}
 }
 
-// printFaults prints each fault in an error on its own line.
-func (a *app) printFaults(err error) {
-	var faults []string
-	if invalid, ok := errors.AsType[*transfer.InvalidError](err); ok {
-		faults = invalid.Faults
+// absolute makes the names of files independent of the folder of a process.
+func absolute(files []string) (err error) {
+	for i := range files {
+		if files[i], err = filepath.Abs(files[i]); err != nil {
+			return err
+		}
 	}
-	if missing, ok := errors.AsType[*transfer.MissingError](err); ok {
-		faults = missing.Faults
+	return nil
+}
+
+// addDataFlags adds the flags that name the data of a command.
+func addDataFlags(c *cobra.Command) {
+	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
+	c.Flags().String("admin", "", "admin address of the running fanfare up that has the data, such as 127.0.0.1:9090")
+	c.MarkFlagsMutuallyExclusive("data-dir", "admin")
+}
+
+// dataFlags are the flags of addDataFlags with their variables.
+func dataFlags() map[string]string {
+	return map[string]string{"data-dir": "FANFARE_DATA_DIR", "admin": "FANFARE_ADMIN_ADDR"}
+}
+
+// running returns the process that --admin names, nil for none. On AWS every process may open the data.
+func (a *app) running(c *cobra.Command, cfg config.Config) admin.Process {
+	if !c.Flags().Changed("admin") || cfg.Engine == config.EngineAWS {
+		return nil
 	}
-	for _, f := range faults {
-		fmt.Fprintln(a.stderr, printable(f))
-	}
+	return admin.NewClient(cfg.AdminAddr, &http.Client{Timeout: time.Minute})
 }
 
 // progressLines shows the progress of a transfer: a line every ten seconds, and a line at

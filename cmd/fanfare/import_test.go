@@ -71,9 +71,57 @@ func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
 	require.Equal(t, daemon.ExitOK, code)
 	assert.NotContains(t, own, "Hello")
 	assert.Contains(t, own, `"type":"like"`)
+	var rest, problems bytes.Buffer
+	code = run([]string{"fanfare", "export", "--user", "bob"}, []string{"FANFARE_DATA_DIR=" + filepath.Join(dir, "b"), "FANFARE_LIKES_BY_USER=off"}, &rest, &problems)
+	assert.Equal(t, daemon.ExitFailure, code, "the likes are missing")
+	assert.Contains(t, rest.String(), `"type":"follow"`)
 	_, stderr, code = on(filepath.Join(dir, "b"), "export", "--user", "b ob")
 	assert.Equal(t, daemon.ExitUsage, code)
 	assert.Contains(t, stderr, "b ob is no user id")
+}
+
+// The process that has the data reads the files, and its faults and its progress reach the command.
+func TestANetworkMovesIntoAndOutOfARunningUp(t *testing.T) {
+	t.Parallel()
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
+	p := up(t, dir)
+	for _, command := range []string{"export", "import " + file} {
+		_, stderr, code := on(dir, strings.Fields(command)...)
+		assert.Equal(t, daemon.ExitFailure, code)
+		assert.Contains(t, stderr, map[bool]string{true: "is in use by another process: name its admin address", false: "no such file"}[command == "export"])
+	}
+	bad := `{"type":"like","post_id":"7","user_id":"ann","time":"2024-02-02T10:06:00Z"}`
+	require.NoError(t, os.WriteFile(file, []byte(smallNetwork+bad), 0o600))
+	_, stderr, code := on(dir, "import", file, "--admin", p.admin)
+	assert.Equal(t, daemon.ExitFailure, code)
+	assert.Equal(t, file+`:6: post_id: "7" is not the id of a post of the files`+"\nfanfare: 1 faults in the files, nothing was imported: mend them and run the command again\n", stderr)
+	_, stderr, code = on(dir, "import", file, "--admin", p.admin, "--rate", "-1")
+	assert.Equal(t, daemon.ExitUsage, code)
+	assert.Contains(t, stderr, "--rate must be at least 0")
+
+	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
+	for range 2 {
+		stdout, stderr, code := on(dir, "import", file, "--admin", p.admin)
+		require.Equal(t, daemon.ExitOK, code, stderr)
+		assert.Contains(t, stdout, "imported 2 users, 1 follows, 0 mutes, 0 blocks, 1 posts, 0 reposts, 0 comments, 1 likes, 0 bookmarks and 0 markers")
+		assert.Contains(t, stderr, "likes: 1 of 1\n")
+	}
+	out, stderr, code := on(dir, "import", "--json", file, "--admin", p.admin)
+	require.Equal(t, daemon.ExitOK, code, stderr)
+	assert.Contains(t, out, `"users":2`)
+	whole, stderr, code := on(dir, "export", "--admin", p.admin)
+	require.Equal(t, daemon.ExitOK, code, stderr)
+	sameLines(t, smallNetwork, whole)
+	own, _, code := on(dir, "export", "--user", "bob", "--admin", p.admin)
+	require.Equal(t, daemon.ExitOK, code)
+	assert.NotContains(t, own, "Hello")
+	assert.Contains(t, own, `"type":"like"`)
+	_, stderr, code = on(dir, "export", "--user", "nobody", "--admin", p.admin)
+	assert.Equal(t, daemon.ExitFailure, code)
+	assert.Contains(t, stderr, "nothing was written")
+	require.Equal(t, daemon.ExitOK, p.stop(t, os.Interrupt))
+	assert.Equal(t, 3, strings.Count(fmt.Sprint(p.Stderr), `"action":"import"`), "the process logs each import that writes")
+	sameLines(t, whole, exported(t, dir))
 }
 
 // A moderator ends a post and a user of a running fanfare up by its admin address, and the process logs both. The data directory

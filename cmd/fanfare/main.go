@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -66,6 +67,9 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code
 	}
+	if errors.Is(out.fault(), syscall.EPIPE) { // the reader of the output has enough
+		return daemon.ExitFailure
+	}
 	line := daemon.OneLine(err)
 	if help := command.CommandPath() + " --help"; !*began && !strings.Contains(line, help) {
 		line += ": see " + help // cobra names the fault, but no remedy
@@ -113,6 +117,8 @@ environment (FANFARE_*).`,
 	root.SetHelpCommand(helpCommand(a.stdout))
 	root.InitDefaultHelpCmd() // adds the help command, so that watch sees it
 	inGroups(root)
+	showExamples(root)
+	completeValues(root)
 	printVersion(root)
 	began = new(bool)
 	watch(root, began)
@@ -142,6 +148,14 @@ func printVersion(root *cobra.Command) {
 func helpCommand(out io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command",
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if about, _, err := c.Root().Find(args); err == nil {
+				for _, sub := range about.Commands() {
+					names = append(names, sub.Name())
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {

@@ -153,7 +153,7 @@ func TestLongWorkOutlivesTheReaderOfItsProgress(t *testing.T) {
 	}
 }
 
-// If nobody reads the output, the command fails with an error, and no signal ends the command.
+// If nobody reads the output, the command fails without a word, as in "fanfare export | head", and no signal ends the command.
 func TestACommandWhoseOutputNobodyReadsFails(t *testing.T) {
 	t.Parallel()
 	c := command(t, nil, "fanfare", "version")
@@ -169,5 +169,5 @@ func TestACommandWhoseOutputNobodyReadsFails(t *testing.T) {
 	require.NoError(t, err)
 	_ = c.Wait() // the exit code shows the result
 	assert.Equal(t, 1, c.ProcessState.ExitCode())
-	assert.Contains(t, string(text), "broken pipe")
+	assert.Empty(t, string(text))
 }

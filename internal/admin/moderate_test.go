@@ -104,6 +104,16 @@ func TestAModeratorSeesWhatAReaderSees(t *testing.T) {
 	assert.Nil(t, post.View)
 }
 
+// A failed read is no answer: neither an empty post, nor a post that is gone.
+func TestAModeratorSeesThatAReadFailed(t *testing.T) {
+	t.Parallel()
+	c := behind(t, (&network{fails: errors.New("throttled")}).domain())
+	_, err := admin.ShowPost().Do(t.Context(), c, admin.Delivered{Post: id.Min})
+	require.ErrorContains(t, err, "throttled")
+	_, err = admin.ShowUser().Do(t.Context(), c, admin.Looking{User: "ann"})
+	require.ErrorContains(t, err, "throttled")
+}
+
 func TestTheCallsOfAModeratorRefuseBadInput(t *testing.T) {
 	t.Parallel()
 	post, user := "/admin/posts/"+id.Min, "/admin/users/ann"

@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/feed/home"
 	"fanfare/internal/feed/removal"
 	"fanfare/internal/ops/audit"
+	"fanfare/internal/ops/transfer"
 	"fanfare/internal/pair"
 	"fanfare/internal/queue"
 )
@@ -49,6 +50,8 @@ type Domain struct {
 		Remembered(ctx context.Context, user string) (removal.Knowledge, error)
 		Remove(ctx context.Context, user string, progress func(removed int)) error
 	}
+	// Transfers has the parts of imports and exports.
+	Transfers *transfer.Config
 	// LikesByUser means that a removal finds the likes of a user.
 	LikesByUser bool
 	Now         func() time.Time
@@ -76,7 +79,7 @@ func Operations() []Operation {
 	return []Operation{
 		ShowStatus(), ListLetters(), Redrive(), Drop(),
 		Explain(), Delivery(), Reconcile(), Verify(), MakeBackup(), PairStatus(), Promote(), MovePair(),
-		ShowPost(), ShowUser(), TakeDown(), Forget(), ShowHistory(),
+		ShowPost(), ShowUser(), TakeDown(), Forget(), Import(), Export(), ShowHistory(),
 	}
 }
 

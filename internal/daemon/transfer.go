@@ -24,6 +24,7 @@ import (
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/queue/sqs"
+	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 	tableembedded "fanfare/internal/table/embedded"
 )
@@ -33,10 +34,8 @@ import (
 func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t transfer.Config, end func() error, err error) {
 	clk := clock.New(time.Now)
 	log = obs.Sampled(log, zap.WarnLevel)
-	t = transfer.Config{
-		Now: time.Now, Clock: clk, TTL: cfg.TimelineTTL, LikeWindow: cfg.LikeWindow, LikesByUser: bool(cfg.LikesByUser),
-		PushLimit: cfg.PushLimit, ActiveDays: cfg.ActiveDays, MaxFollowing: cfg.MaxFollowing, Writers: 1, Log: log,
-	}
+	t = transferOf(cfg)
+	t.Now, t.Clock, t.Log = time.Now, clk, log
 	if cfg.Engine == config.EngineAWS {
 		t.Writers, t.PageSize = awsWriters, PageSize
 		store, err := OpenTable(ctx, cfg, clk, dynamo.WithRefusals(obs.RefusalLog(log)))
@@ -59,6 +58,21 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	}
 	t.Store, t.Alone = store, true
 	return t, func() error { return errors.Join(store.Close(), dir.Close(), synced(log)) }, nil
+}
+
+// transferOf returns the settings of an import or an export.
+func transferOf(cfg config.Config) transfer.Config {
+	return transfer.Config{
+		TTL: cfg.TimelineTTL, LikeWindow: cfg.LikeWindow, LikesByUser: bool(cfg.LikesByUser),
+		PushLimit: cfg.PushLimit, ActiveDays: cfg.ActiveDays, MaxFollowing: cfg.MaxFollowing, Writers: 1,
+	}
+}
+
+// transfers returns the parts of imports and exports beside the traffic of this process.
+func (p *process) transfers() *transfer.Config {
+	t := transferOf(p.cfg)
+	t.Store, t.Now, t.Clock, t.Log = table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)), p.opt.Now, p.clock, p.work.Named("transfer")
+	return &t
 }
 
 // openTable opens the table of a data directory. A new directory gets both stores.

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -76,40 +75,6 @@ func (c Config) withDefaults() Config {
 		c.IDs = id.NewGenerator(c.Now)
 	}
 	return c
-}
-
-// Imported is the result of an import.
-type Imported struct {
-	// Records has the numbers of the records that are in the table, and LeftOut has the other records of the files.
-	Records Counts
-	LeftOut LeftOut
-	// Entries is the number of timeline entries that were found in followers' homes.
-	Entries int
-	// WCU is the number of write units of the import.
-	WCU float64
-	// DeliverySeconds is the duration of writing the posts and delivering them.
-	DeliverySeconds, Seconds float64
-}
-
-// MarshalJSON implements json.Marshaler. The numbers of records are members beside the other members.
-func (i Imported) MarshalJSON() ([]byte, error) {
-	all := map[string]any{"left_out": i.LeftOut, "entries": i.Entries, "wcu": i.WCU, "delivery_seconds": i.DeliverySeconds, "seconds": i.Seconds}
-	for name, n := range i.Records {
-		all[name] = n
-	}
-	return json.Marshal(all)
-}
-
-// LeftOut has the numbers of records that an import left out, by the reason.
-type LeftOut struct {
-	// Ended has the posts that have ended, and the comments, likes and bookmarks of ended posts.
-	Ended Counts `json:"ended"`
-	// Deleted has the posts that were deleted in the table, and the comments, likes and bookmarks of deleted posts.
-	Deleted Counts `json:"deleted"`
-	// TakenBack is the number of likes that their users took back in the table.
-	TakenBack int `json:"taken_back"`
-	// Quoted is the number of imported posts without the post that they quote, because that post is gone.
-	Quoted int `json:"quoted"`
 }
 
 // importer is one import.

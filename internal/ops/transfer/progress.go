@@ -12,11 +12,11 @@ import (
 
 // Progress is the state of one phase of a transfer.
 type Progress struct {
-	Phase string
-	Done  int
+	Phase string `json:"phase"`
+	Done  int    `json:"done"`
 	// Total is 0 if the number is unknown.
-	Total int
-	Ended bool
+	Total int  `json:"total,omitempty"`
+	Ended bool `json:"ended,omitempty"`
 }
 
 // meter sums the write units of an import.

@@ -28,6 +28,17 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%d things are not in the table as the files say: run the command again, unless users have changed them meanwhile", e.Total)
 }
 
+// Faults returns the first faults of an import that err means, each with its place.
+func Faults(err error) []string {
+	if invalid, ok := errors.AsType[*InvalidError](err); ok {
+		return invalid.Faults
+	}
+	if missing, ok := errors.AsType[*MissingError](err); ok {
+		return missing.Faults
+	}
+	return nil
+}
+
 // verifier compares the table with the files. All reads are consistent.
 type verifier struct {
 	im    *importer
