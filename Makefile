@@ -11,6 +11,9 @@ ROUNDS ?= 20
 # Build tags of the tests: e2e adds the tests that need an emulator or a browser, slow the tests that build the product
 # again, need many tools, or repeat a check of another test in a further way.
 TAGS ?= e2e,invariants
+# No package registry has Terraform, so its tests are among the slow ones of a machine that has it.
+SLOW_TAGS = $(TAGS),slow$(if $(shell command -v terraform),$(comma)terraform)
+comma := ,
 # No debugger reads these binaries. Without debug tables they link in half the time. lint runs vet. With -trimpath and
 # without cgo the tests use the packages that are compiled for the commands, also the go commands that tests run. The
 # race detector needs cgo.
@@ -88,7 +91,7 @@ test-modules:
 
 # The installations wait for downloads most of the time, so all of them run at once, beside a compilation of the tests.
 TOOLS = emulators node-client node-react producer-python chromium axe compile
-SLOW_TOOLS = schemathesis redocly deploy-lint helm promtool
+SLOW_TOOLS = schemathesis redocly deploy-lint helm promtool systemd
 .PHONY: $(TOOLS:%=tool-%) $(SLOW_TOOLS:%=tool-%)
 test-tools: test-modules
 	$(MAKE) -j16 $(TOOLS:%=tool-%)
@@ -114,10 +117,12 @@ tool-helm:
 	scripts/helm.sh install
 tool-promtool:
 	scripts/need.sh promtool:prometheus
+tool-systemd:
+	scripts/need.sh systemd-analyze:systemd
 # Compiles the tests without linking them, and builds the commands once for all tests that run them (TEST_COMMANDS).
 # COMPILED has the flags of go test that choose what is compiled.
 COMPILED = -tags $(TAGS)
-test-all-tools: COMPILED = -race -tags $(TAGS),slow
+test-all-tools: COMPILED = -race -tags $(SLOW_TAGS)
 COMMANDS = $(CURDIR)/bin/commands
 tool-compile: test-times
 	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags=-w -o $(COMMANDS)/ ./cmd/fanfare
@@ -134,7 +139,7 @@ test: test-tools
 # a fifth of the seeds, with the detector, and the second run draws all of them without it.
 STORMS = $(shell git grep -lE 'internal/(stormtest|planttest)"' -- 'internal/*_test.go' 'client/*_test.go' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 test-all: test-all-tools
-	$(OFFLINE) TEST_WHOLE=1 $(EACH_TEST) $(AT_ONCE) -race -short -tags $(TAGS),slow $(FAST) -timeout 40m ./...
+	$(OFFLINE) TEST_WHOLE=1 $(EACH_TEST) $(AT_ONCE) -race -short -tags $(SLOW_TAGS) $(FAST) -timeout 40m ./...
 	$(OFFLINE) TEST_WHOLE=1 scripts/with-emulators.sh scripts/with-times.sh scripts/go-test.sh $(AT_ONCE) -short -tags $(TAGS) $(FAST) -timeout 40m $(STORMS)
 
 test-long: test-all-tools

@@ -101,8 +101,8 @@ func (c *Client) As(source TokenSource) *Client {
 // AsToken returns a client for another user, with one token.
 func (c *Client) AsToken(token string) *Client { return c.As(fixed(token)) }
 
-// ActAs returns a client that acts for a user with the token of a service. The token needs the scope
-// fanfare:act. ActAs is for backends that call the API for their users. The new client has the same
+// ActAs returns a client that acts for a user as a service, by a token with the scope fanfare:act, or as the site
+// names the service that embeds Fanfare. ActAs is for backends that call the API for their users. The new client has the same
 // service, options and connections.
 func (c *Client) ActAs(user string) *Client {
 	other := *c

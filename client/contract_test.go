@@ -23,7 +23,7 @@ func TestClienttestKeepsTheContract(t *testing.T) {
 	require.NoError(t, err)
 	defer anyone.CloseIdleConnections()
 	apitest.Exercise(t, apitest.Target{
-		URL: server.URL, DevTokens: true, Notifications: true, Reactions: true,
+		URL: server.URL, DevTokens: true, Notifications: true, Reactions: true, Events: true,
 		Token: func(t *testing.T, user string) string {
 			t.Helper()
 			token, err := anyone.DevToken(t.Context(), user, 0)

@@ -142,9 +142,9 @@ func (c *Client) build(ctx context.Context, at uint32, k call, body []byte) (*ht
 			return nil, fmt.Errorf("token: %w", err)
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
-		if c.user != "" {
-			req.Header.Set("Fanfare-User", c.user)
-		}
+	}
+	if !k.open && c.user != "" {
+		req.Header.Set("Fanfare-User", c.user)
 	}
 	return req, nil
 }

@@ -193,3 +193,19 @@ func TestASilentStreamIsOpenedAgain(t *testing.T) {
 		assert.InDelta(t, silence, m.opened[1].Sub(m.opened[0]), float64(time.Second))
 	})
 }
+
+// A caller reads its page at each opening, which may take longer than the silence of a dead stream.
+func TestAStreamWaitsForItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(mute)
+		c, err := New("http://fanfare.test", WithHTTPClient(&http.Client{Transport: m}))
+		require.NoError(t, err)
+		for range c.Live(t.Context(), "") {
+			if len(m.opened) == 2 {
+				break
+			}
+			<-time.After(2 * silence)
+		}
+		assert.InDelta(t, 3*silence, m.opened[1].Sub(m.opened[0]), float64(time.Second))
+	})
+}

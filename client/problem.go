@@ -48,7 +48,7 @@ func (p *Problem) Error() string {
 
 // Is reports whether target is the sentinel for the problem's status.
 func (p *Problem) Is(target error) bool {
-	return target == ErrNotFound && p.Status == http.StatusNotFound
+	return target == ErrNotFound && p.Status == http.StatusNotFound || target == ErrEventsGone && p.Status == http.StatusGone
 }
 
 // ErrNotFound matches every 404 by errors.Is.

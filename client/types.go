@@ -252,7 +252,8 @@ type News struct {
 // Update is one event of a live home, or the opening of a connection. Only the fields of its kind are set.
 type Update struct {
 	// Open means that a connection sends all events from now on. Stale means that events were lost. Both
-	// mean: read the page again. The page is right about all posts between its first and its last post.
+	// mean: read the page again. The page is right about all posts down to its last post, but it may lack posts of the
+	// last ten seconds.
 	Open, Stale bool
 	// Entry is a post that came into the home. It may be older than the entry of the previous update.
 	Entry *HomeItem

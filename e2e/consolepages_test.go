@@ -152,6 +152,25 @@ func TestTheConsoleIsUsedWithTheKeyboard(t *testing.T) {
 	p.stop(t)
 }
 
+// TestTheLastPictureOfAPostIsRemoved clears the address of a post's only picture in the form of an edit.
+func TestTheLastPictureOfAPostIsRemoved(t *testing.T) {
+	t.Parallel()
+	p, u, ann, _ := newTown(t)
+	me := u.as(t, "ann")
+	post, err := me.CreatePost(t.Context(), client.PostInput{Text: "look", Images: []client.Image{{URL: "https://pictures.example/a.png"}}})
+	require.NoError(t, err)
+	ann.here("/posts/"+post.ID, `document.querySelector(".own [data-picture] [name=url]")`)
+	ann.press(`.own summary`, "\r")
+	ann.run(chromedp.Evaluate(`document.querySelector(".own [data-picture] [name=url]").value = ""`, nil))
+	ann.press(`.own .primary`, "\r")
+	ann.until("the post is edited", `document.querySelector(".facts").textContent.includes("edited")`)
+	post, err = me.Post(t.Context(), post.ID)
+	require.NoError(t, err)
+	assert.Empty(t, post.Images)
+	assert.Equal(t, "look", post.Text)
+	p.stop(t)
+}
+
 // TestNewPostsAreAnnounced checks the words for a reader who hears the page, and the bell.
 func TestNewPostsAreAnnounced(t *testing.T) {
 	t.Parallel()
@@ -210,7 +229,8 @@ func TestTheBellKeepsNoOlderNumber(t *testing.T) {
 }
 
 // TestAPageThatWasAwayShowsTheNewestEdit stops the server of an open page after an edit, and lets the page connect again
-// after a second edit, which the new process tells no stream. What the page keeps of the first edit does not hide the second one.
+// after a second edit and a deletion, which the new process tells no stream. What the page keeps of the first edit does not hide
+// the second one. The newest posts leave the page, too.
 func TestAPageThatWasAwayShowsTheNewestEdit(t *testing.T) {
 	t.Parallel()
 	p, u, _, grace := newTown(t)
@@ -238,13 +258,58 @@ func TestAPageThatWasAwayShowsTheNewestEdit(t *testing.T) {
 	shows("first")
 	edit("second")
 	shows("second")
+	newest, err := grace.CreatePost(t.Context(), client.PostInput{Text: "newest"})
+	require.NoError(t, err)
+	ann.until("the newest post is there", fmt.Sprintf(`document.querySelector("#p-%s")`, newest.ID))
 	away.Store(true)
 	p.stop(t)
 	p = u.start(t)
 	await(t, "the page asks again for its stream", func() bool { return len(asked) > 0 })
 	edit("third")
+	require.NoError(t, grace.DeletePost(t.Context(), newest.ID))
 	comeBack()
 	shows("third")
+	ann.until("the newest post has left", fmt.Sprintf(`!document.querySelector("#p-%s")`, newest.ID))
+	ann.here("/", `document.querySelector("#live.on")`)
+	shows("third")
+	require.NoError(t, u.as(t, "ann").Unfollow(t.Context(), "grace"))
+	ann.until("the posts of an unfollowed author have left", `!document.querySelector("#home > .entry")`)
+	p.stop(t)
+}
+
+// TestAPostThatArrivesDuringAReadStays lets a post arrive while the page waits for the answer of its home, which lacks the post.
+func TestAPostThatArrivesDuringAReadStays(t *testing.T) {
+	t.Parallel()
+	p, u, _, grace := newTown(t)
+	me := u.as(t, "ann")
+	_, err := u.as(t, "bob").PutMe(t.Context(), client.ProfileInput{Name: "Bob"})
+	require.NoError(t, err)
+	require.NoError(t, me.Follow(t.Context(), "grace"))
+	var holds atomic.Bool
+	asked, arrived := make(chan struct{}, 100), make(chan struct{})
+	addr := u.through(t, nil, func(resp *http.Response) error {
+		if strings.HasSuffix(resp.Request.URL.Path, "/v1/home") && holds.Load() {
+			asked <- struct{}{}
+			<-arrived
+		}
+		return nil
+	})
+	release := sync.OnceFunc(func() { close(arrived) })
+	t.Cleanup(release) // the proxy waits for its requests
+	ann := newWindow(t).open("http://"+addr).signIn("ann", "Ann")
+	ann.until("the page is live", `document.querySelector("#live.on")`)
+	require.NoError(t, me.Follow(t.Context(), "bob"))
+	holds.Store(true)
+	require.NoError(t, me.Unfollow(t.Context(), "bob")) // the page reads its home again
+	await(t, "the home is read", func() bool { return len(asked) > 0 })
+	post, err := grace.CreatePost(t.Context(), client.PostInput{Text: "arrives"})
+	require.NoError(t, err)
+	card := fmt.Sprintf(`document.querySelector("#p-%s")`, post.ID)
+	ann.until("the post arrives", card)
+	holds.Store(false)
+	release()
+	ann.until("the page asks for the post that the answer lacks", fmt.Sprintf(`performance.getEntriesByType("resource").some(e => e.name.includes("/v1/posts?ids=") && e.name.includes(%q) && e.responseEnd > 0)`, post.ID))
+	ann.until("the post is still there", card)
 	p.stop(t)
 }
 

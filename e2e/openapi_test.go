@@ -205,7 +205,7 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
-	u.env = append(u.env, newOutsiders(t).environment()...)
+	u.env = append(append(u.env, newOutsiders(t).environment()...), "FANFARE_EVENTS_KEPT=1h")
 	p := u.start(t)
 	token, ids := seed(t, u)
 	r := record(t, u, u.document(t), nil)

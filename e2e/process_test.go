@@ -31,6 +31,12 @@ var binaries string
 const graph = "../testdata/graphs/socfb-Reed98.edges"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(plannerVariable) != "" { // Terraform runs this binary
+		if err := servePlanner(); err != nil {
+			panic(err)
+		}
+		return
+	}
 	// These tests mostly wait for processes. If only as many tests ran at once as the machine has cores,
 	// these tests would be the last of the whole suite to end.
 	if err := flag.Set("test.parallel", strconv.Itoa(runtime.NumCPU()+1)); err != nil {

@@ -25,7 +25,7 @@ type FanoutChunk struct {
 
 // PostDelivered means that the delivery of a post is complete. Fanfare sends it, LikeCounted,
 // Followed, Notified and PostTakenDown to the queue that FANFARE_EVENTS_QUEUE names, and never reads
-// that queue. The event's id is the post's id.
+// that queue. With FANFARE_EVENTS_KEPT, GET /v1/events has the same events. The event's id is the post's id.
 type PostDelivered struct {
 	Header
 	PostID   string `json:"post_id" id:"ulid"`

@@ -17,7 +17,7 @@ if [ -n "$at_once" ]; then
   e2e=$!
   trap 'kill "$e2e" 2>/dev/null; rm -f "$output"' EXIT
 fi
-for module in . bench release examples/backend examples/embedded examples/producer examples/recipes; do
+for module in . bench release examples/backend examples/embedded examples/producer examples/push examples/recipes examples/site; do
   (in_module "$module" "$@") || status=1
 done
 if [ -n "$at_once" ]; then

@@ -11,6 +11,7 @@ import (
 
 	"fanfare/client"
 	"fanfare/internal/display"
+	"fanfare/messages"
 )
 
 type keyed struct {
@@ -202,6 +203,9 @@ func (s *Server) deliver(post client.Post) {
 	s.made[post.ID] = client.Delivery{
 		State: client.DeliveryComplete, Planned: &planned, Delivered: &delivered, Skipped: &skipped, ChunksDone: &none, ChunksTotal: &none,
 	}
+	_ = s.emit(&messages.PostDelivered{ // the ids of the post and its author are valid, so the event is, too
+		Header: messages.Header{EventID: post.ID, Time: time.Now().UTC()}, PostID: post.ID, AuthorID: post.AuthorID, Delivered: delivered - 1, Skipped: skipped,
+	})
 }
 
 func (s *Server) delivery(user string, r *http.Request) (int, any) {

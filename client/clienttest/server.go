@@ -1,7 +1,8 @@
 // Package clienttest is Fanfare's HTTP contract in memory, for tests of programs that call the API and
 // for the client's own examples. It lacks comments, likes and reactions by user, live homes, exports,
 // notifications of comments and mentions, pull homes, ranges of time, and times of deliveries. It refuses
-// few values, and answers 404 for a method that a path does not allow. In all other respects it keeps the
+// few values, and answers 404 for a method that a path does not allow. Its only events are the deliveries of posts, and the
+// events of Emit. In all other respects it keeps the
 // contract, with immediate deliveries and like counts: a test of the client runs the contract's rows
 // against this package. It must never be used as the product, because its tokens are unsigned.
 //
@@ -47,13 +48,16 @@ type Server struct {
 	left  map[string]bool      // readers who were away once
 	away  map[string]bool
 	made  map[string]client.Delivery // by post
+
+	events []client.Event
+	grew   chan struct{} // closed when events gets longer
 }
 
 // New returns an empty service.
 func New() *Server {
 	s := &Server{
 		mux: http.NewServeMux(), ids: id.NewGenerator(time.Now), feed: oracle.New(), taken: map[string]takenDown{}, keys: map[[2]string]keyed{},
-		read: map[string]time.Time{}, left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
+		read: map[string]time.Time{}, left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{}, grew: make(chan struct{}),
 	}
 	for pattern, answer := range map[string]func(string, *http.Request) (int, any){
 		"GET /v1/me":                               s.me,
@@ -110,6 +114,7 @@ func New() *Server {
 	}
 	s.mux.HandleFunc("POST /v1/dev/token", s.devToken)
 	s.mux.HandleFunc("PUT /v1/posts/{id}/takedown", s.takeDown)
+	s.mux.HandleFunc("GET /v1/events", s.readEvents)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusNotFound, problem(http.StatusNotFound))
 	})

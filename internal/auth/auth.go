@@ -1,6 +1,6 @@
 // Package auth identifies callers: it turns a bearer token into a user id, or into a service
 // that acts for users. Dev signs and checks its own tokens, for development. JWT checks the
-// tokens of an issuer with the issuer's published keys.
+// tokens of an issuer with the issuer's published keys. Site asks a program that embeds Fanfare.
 //
 // Package auth must never accept a token that is unsigned, expired, for another audience,
 // or signed with an algorithm outside of the verifier's list (I10), and never log or return
@@ -34,7 +34,8 @@ type Identity struct {
 	// its own user, and can delete no other user.
 	Service string
 	Deletes bool
-	// Until is the first moment at which Verify refuses the token because of its age.
+	// Until is the first moment at which Verify refuses the token because of its age. It is zero for a caller without a
+	// token.
 	Until time.Time
 }
 

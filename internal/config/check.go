@@ -16,8 +16,10 @@ func (c Config) check(role Role) (faults []string) {
 		faults = append(faults, f.faults(&c)...)
 	}
 	faults = append(faults, c.checkTogether()...)
-	if role == API {
+	if role == API || role == Site {
 		faults = append(faults, c.checkPairing()...)
+	}
+	if role == API {
 		faults = append(faults, c.checkAuth()...)
 	}
 	return faults

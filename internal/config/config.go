@@ -33,6 +33,8 @@ const (
 	AuthDev Auth = "dev"
 	// AuthJWT checks the tokens of an issuer.
 	AuthJWT Auth = "jwt"
+	// AuthSite has no tokens: the program that embeds Fanfare identifies the callers. No setting chooses it.
+	AuthSite Auth = "site"
 )
 
 // Config holds the settings of a process. An empty value counts as absent. The tags and the comment of a field
@@ -41,9 +43,9 @@ const (
 type Config struct {
 	// Engine: `embedded` is a data directory of one process (`up`), `aws` is DynamoDB and SQS (`api`, `fanout`,
 	// `likeagg`).
-	Engine Engine `env:"FANFARE_ENGINE" default:"embedded" words:"embedded,aws" chart:"the chart deploys aws" by:"all"`
+	Engine Engine `env:"FANFARE_ENGINE" default:"embedded" words:"embedded,aws" chart:"write engine" by:"all"`
 	// DataDir is the directory of the embedded engine; `--data-dir`.
-	DataDir string `env:"FANFARE_DATA_DIR" default:"fanfare-data" chart:"it is of the embedded engine" by:"up,token"`
+	DataDir string `env:"FANFARE_DATA_DIR" default:"fanfare-data" chart:"the chart mounts the volume of up there" by:"up,token"`
 	// Archive is the place of the archive: `s3://bucket/prefix` or `file:///directory` ([BACKUP.md](BACKUP.md)).
 	// `deploy/cloudformation/archive.yaml` makes a bucket.
 	Archive string `env:"FANFARE_ARCHIVE" form:"archive" engine:"embedded" advice:"use the point-in-time recovery of DynamoDB (docs/BACKUP.md)" by:"up"`
@@ -54,17 +56,17 @@ type Config struct {
 	// StreamSpool is disk for bytes that the archive lacks. When it is full, there is a gap.
 	StreamSpool Bytes `env:"FANFARE_STREAM_SPOOL" default:"4GiB" range:"64MiB.." why:"a short outage of the archive would make a gap" engine:"embedded" needs:"FANFARE_ARCHIVE" by:"up"`
 	// Peer: `HOST:PORT` of the other machine of a pair ([ONE_MACHINE.md](ONE_MACHINE.md)).
-	Peer string `env:"FANFARE_PEER" form:"peer" engine:"embedded" by:"up"`
+	Peer string `env:"FANFARE_PEER" form:"peer" engine:"embedded" chart:"write up.pair" by:"up"`
 	// PeerAddr is the address at which this machine listens for the other machine.
-	PeerAddr string `env:"FANFARE_PEER_ADDR" form:"address" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	PeerAddr string `env:"FANFARE_PEER_ADDR" form:"address" engine:"embedded" needs:"FANFARE_PEER" chart:"write up.pair" by:"up"`
 	// PeerCert is the file of this machine's certificate; `fanfare pair keys` makes the files.
-	PeerCert string `env:"FANFARE_PEER_CERT" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	PeerCert string `env:"FANFARE_PEER_CERT" engine:"embedded" needs:"FANFARE_PEER" chart:"write up.pair" by:"up"`
 	// PeerKey is the file of this machine's key.
-	PeerKey string `env:"FANFARE_PEER_KEY" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	PeerKey string `env:"FANFARE_PEER_KEY" engine:"embedded" needs:"FANFARE_PEER" chart:"write up.pair" by:"up"`
 	// PeerCA is the file of the certificate that signed the certificates of both machines.
-	PeerCA string `env:"FANFARE_PEER_CA" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	PeerCA string `env:"FANFARE_PEER_CA" engine:"embedded" needs:"FANFARE_PEER" chart:"write up.pair" by:"up"`
 	// Register: `s3://bucket/prefix` of the register that decides which machine of a pair is the primary.
-	Register string `env:"FANFARE_REGISTER" form:"register" engine:"embedded" needs:"FANFARE_PEER" by:"up"`
+	Register string `env:"FANFARE_REGISTER" form:"register" engine:"embedded" needs:"FANFARE_PEER" chart:"write up.pair.register" by:"up"`
 	// FailoverAfter is the time without the primary after which the standby takes over, the same on both machines.
 	// A write waits for the standby for two fifths of this time, 2s at most. A promise of the standby lets
 	// the primary answer reads for three fifths, 3s at most: the lease.
@@ -78,6 +80,8 @@ type Config struct {
 	// ([PRODUCERS.md](PRODUCERS.md#events-for-others)). If the queue does not exist, the start fails; if SQS does
 	// not answer, the start succeeds.
 	EventsQueue string `env:"FANFARE_EVENTS_QUEUE" pattern:"[A-Za-z0-9_-]{1,80}" is:"the name of a standard queue: up to 80 of A-Z a-z 0-9 _ -" by:"fanout,likeagg,up"`
+	// EventsKept: how long `GET /v1/events` has these events.
+	EventsKept time.Duration `env:"FANFARE_EVENTS_KEPT" default:"0s" range:"1h..720h" zero:"off" why:"a reader may be down for a while" engine:"embedded" advice:"set FANFARE_EVENTS_QUEUE (docs/PRODUCERS.md)" by:"up"`
 	// HTTPAddr is the address of the API; `--http`. The default listens on this machine only. `:8080` listens on
 	// all addresses, as a container or a load balancer needs. `replay` calls this address.
 	HTTPAddr string `env:"FANFARE_HTTP_ADDR" default:"127.0.0.1:8080" form:"address" chart:"the Service leads to port 8080" by:"api,up,replay"`
@@ -202,7 +206,7 @@ type Config struct {
 	// Drain is the time for which a process still serves after a stop request. Meanwhile `/servez` is 503, so a
 	// load balancer sends new connections elsewhere: use more time than the balancer needs to notice
 	// ([OPERATIONS.md](OPERATIONS.md#probes-and-stops)). `fanout` and `likeagg` stop at once.
-	Drain time.Duration `env:"FANFARE_DRAIN" default:"0s" aws:"10s" range:"0s..5m" chart:"write drainSeconds, which sets the grace of the pods too" by:"api,up"`
+	Drain time.Duration `env:"FANFARE_DRAIN" default:"0s" aws:"10s" range:"0s..5m" chart:"write drainSeconds, which sets the grace of the pods too; engine embedded has no drain" by:"api,up"`
 	// LogLevel: `debug`, `info`, `warn` or `error`.
 	LogLevel zapcore.Level `env:"FANFARE_LOG_LEVEL" default:"info" words:"debug,info,warn,error" by:"api,fanout,likeagg,up"`
 
@@ -278,6 +282,8 @@ const (
 	Worker
 	// API serves HTTP.
 	API
+	// Site serves HTTP inside a program that identifies the callers.
+	Site
 )
 
 // Error holds the faults of the environment.

@@ -36,7 +36,7 @@ const changing = "## Changing a setting\n"
 // stored are the settings that decide about stored things or identities. A change of such a setting
 // could break an invariant. So the setting's row in the document names the test of the invariant.
 var stored = []string{
-	"FANFARE_ENGINE", "FANFARE_DATA_DIR", "FANFARE_ARCHIVE", "FANFARE_QUEUE_PREFIX", "FANFARE_EVENTS_QUEUE", "FANFARE_AUTH",
+	"FANFARE_ENGINE", "FANFARE_DATA_DIR", "FANFARE_ARCHIVE", "FANFARE_QUEUE_PREFIX", "FANFARE_EVENTS_QUEUE", "FANFARE_EVENTS_KEPT", "FANFARE_AUTH",
 	"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE", "FANFARE_JWKS_URL", "FANFARE_JWT_USER_CLAIM", "FANFARE_SERVICE_SCOPE",
 	"FANFARE_LIKE_WINDOW", "FANFARE_TIMELINE_TTL", "FANFARE_PUSH_LIMIT", "FANFARE_ACTIVE_DAYS", "FANFARE_MAX_FOLLOWING",
 	"FANFARE_LIKES_BY_USER", "FANFARE_REACTIONS", "FANFARE_DEV_SECRET",

@@ -43,7 +43,7 @@ type Field struct {
 	By []string
 	// Secret means that nobody may see the value.
 	Secret bool
-	// Chart is the advice of the chart, which sets the value itself.
+	// Chart is the advice of the chart, which sets the value itself with each engine that has the setting.
 	Chart string
 
 	index   int            // of the field in Config

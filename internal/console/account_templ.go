@@ -36,103 +36,118 @@ func account(cfg Config) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<details class=\"menu\"><summary><span class=\"avatar small\" data-attr=\"class=avatar small tone-{face.tone}\" data-node=\"face.avatar\" aria-hidden=\"true\"></span><bdi class=\"who\" data-text=\"face.name\"></bdi><span class=\"hidden\">, your menu</span></summary><ul><li><a data-attr=\"href=/users/{user}\">Your page</a></li><li><a href=\"/profile\">Edit your profile</a></li><li><a href=\"/bookmarks\">Bookmarks</a></li><li><a href=\"/mutes\">Muted users</a></li><li><a href=\"/blocks\">Blocked users</a></li><li><button type=\"button\" data-click=\"signOut\">Sign out</button></li></ul></details></template><template id=\"t-badge\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<details class=\"menu\"><summary><span class=\"avatar small\" data-attr=\"class=avatar small tone-{face.tone}\" data-node=\"face.avatar\" aria-hidden=\"true\"></span><bdi class=\"who\" data-text=\"face.name\"></bdi><span class=\"hidden\">, your menu</span></summary><ul><li><a data-attr=\"href=/users/{user}\">Your page</a></li><li><a href=\"/profile\">Edit your profile</a></li><li><a href=\"/bookmarks\">Bookmarks</a></li><li><a href=\"/mutes\">Muted users</a></li><li><a href=\"/blocks\">Blocked users</a></li>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		if !cfg.People.Site {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<li><button type=\"button\" data-click=\"signOut\">Sign out</button></li>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</ul></details></template><template id=\"t-badge\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var2 string
 		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(" ")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 14, Col: 29}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 18, Col: 29}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<span class=\"badge\"><span data-text=\"text\"></span><span class=\"hidden\" data-text=\"words\"></span></span></template><template id=\"t-signin\"><section class=\"card signin\"><h1>Sign in</h1>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<span class=\"badge\"><span data-text=\"text\"></span><span class=\"hidden\" data-text=\"words\"></span></span></template><template id=\"t-signin\"><section class=\"card signin\"><h1>Sign in</h1>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if cfg.People.DevTokens {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<p class=\"soft\">Dev tokens are on: you are whoever you say you are.</p><form data-submit=\"signIn\"><label>User id <input name=\"user\" required maxlength=\"64\" pattern=\"[A-Za-z0-9_\\-][A-Za-z0-9_.:@\\|\\-]*\" title=\"letters, digits, _ - . : @ and |, not one of the last four first\" autocomplete=\"username\" autocapitalize=\"none\" spellcheck=\"false\"></label> <label>Name <span class=\"soft\">")
+		if cfg.People.Site {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<p class=\"soft\" data-text=\"text\"></p><form data-submit=\"signIn\" data-if=\"joins\"><label>Name <input name=\"name\" required maxlength=\"100\" autocomplete=\"name\" dir=\"auto\"></label> <button class=\"primary\">Join</button></form>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		} else if cfg.People.DevTokens {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<p class=\"soft\">Dev tokens are on: you are whoever you say you are.</p><form data-submit=\"signIn\"><label>User id <input name=\"user\" required maxlength=\"64\" pattern=\"[A-Za-z0-9_\\-][A-Za-z0-9_.:@\\|\\-]*\" title=\"letters, digits, _ - . : @ and |, not one of the last four first\" autocomplete=\"username\" autocapitalize=\"none\" spellcheck=\"false\"></label> <label>Name <span class=\"soft\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs("if you are new")
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 22, Col: 54}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 32, Col: 54}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</span> <input name=\"name\" maxlength=\"100\" autocomplete=\"name\" dir=\"auto\"></label> <button class=\"primary\">Sign in</button></form>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</span> <input name=\"name\" maxlength=\"100\" autocomplete=\"name\" dir=\"auto\"></label> <button class=\"primary\">Sign in</button></form>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if len(cfg.People.Suggested) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<h2>Or be one of the demo's people</h2><div class=\"chips\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<h2>Or be one of the demo's people</h2><div class=\"chips\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				for _, id := range cfg.People.Suggested {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<button type=\"button\" data-click=\"signInAs\" data-user=\"")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<button type=\"button\" data-click=\"signInAs\" data-user=\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var4 string
 					templ_7745c5c3_Var4, templ_7745c5c3_Err = templruntime.NewAttributeExpression(id).Resolve(ctx)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 29, Col: 65}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 39, Col: 65}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var4)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "\">")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var5 string
 					templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(id)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 29, Col: 72}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 39, Col: 72}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "</button>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</button>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "</div>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "</div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<p class=\"soft\">Paste a token of your issuer. It stays in this tab.</p><form data-submit=\"signIn\"><label>Token <textarea name=\"token\" required rows=\"4\" autocomplete=\"off\" spellcheck=\"false\"></textarea></label> <label>Name <span class=\"soft\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<p class=\"soft\">Paste a token of your issuer. It stays in this tab.</p><form data-submit=\"signIn\"><label>Token <textarea name=\"token\" required rows=\"4\" autocomplete=\"off\" spellcheck=\"false\"></textarea></label> <label>Name <span class=\"soft\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var6 string
 			templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs("if you are new")
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 37, Col: 54}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `console/account.templ`, Line: 47, Col: 54}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</span> <input name=\"name\" maxlength=\"100\" autocomplete=\"name\" dir=\"auto\"></label> <button class=\"primary\">Sign in</button></form>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "</span> <input name=\"name\" maxlength=\"100\" autocomplete=\"name\" dir=\"auto\"></label> <button class=\"primary\">Sign in</button></form>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<p id=\"problem\" class=\"problem\" role=\"alert\"></p></section></template><template id=\"t-problem\"><section class=\"card signin\"><h1 data-text=\"title\"></h1><p data-text=\"text\"></p><p><a href=\"/\">Go home</a></p></section></template><template id=\"t-settings\"><div class=\"page\"><section class=\"card\"><h1>Your profile</h1><form class=\"form\" hx-put=\"/v1/me\" hx-swap=\"none\" data-done=\"saved\"><div hx-get=\"/v1/me\" hx-trigger=\"load\" data-view=\"settings\" data-whole></div><button class=\"primary\">Save</button></form></section><section class=\"card\"><h2>Your data</h2><p class=\"soft\">Your profile, follows, posts, comments and reactions, one JSON object a line.</p><p class=\"row\"><button type=\"button\" data-click=\"save\">Save all as a file</button></p></section><section class=\"card\"><h2>Delete yourself</h2><p class=\"soft\">Your profile goes at once. Your posts, comments, likes and follows go soon after. Nobody can bring them back.</p><p class=\"row\"><button type=\"button\" class=\"danger\" hx-delete=\"/v1/me\" hx-swap=\"none\" data-done=\"gone\" hx-confirm=\"Delete yourself, with all posts, comments, likes and follows?\">Delete me</button></p></section></div></template><template id=\"t-profile-form\"><label>Name <input name=\"name\" required maxlength=\"100\" autocomplete=\"name\" dir=\"auto\" data-attr=\"value={name}\"></label> <label>About you <textarea name=\"bio\" maxlength=\"500\" rows=\"3\" dir=\"auto\" data-text=\"bio\"></textarea></label> <label>Image <span class=\"soft\">an http or https address</span> <input name=\"image_url\" type=\"url\" maxlength=\"2048\" data-attr=\"value={image_url}\"></label></template>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<p id=\"problem\" class=\"problem\" role=\"alert\"></p></section></template><template id=\"t-problem\"><section class=\"card signin\"><h1 data-text=\"title\"></h1><p data-text=\"text\"></p><p><a href=\"/\">Go home</a></p></section></template><template id=\"t-settings\"><div class=\"page\"><section class=\"card\"><h1>Your profile</h1><form class=\"form\" hx-put=\"/v1/me\" hx-swap=\"none\" data-done=\"saved\"><div hx-get=\"/v1/me\" hx-trigger=\"load\" data-view=\"settings\" data-whole></div><button class=\"primary\">Save</button></form></section><section class=\"card\"><h2>Your data</h2><p class=\"soft\">Your profile, follows, posts, comments and reactions, one JSON object a line.</p><p class=\"row\"><button type=\"button\" data-click=\"save\">Save all as a file</button></p></section><section class=\"card\"><h2>Delete yourself</h2><p class=\"soft\">Your profile goes at once. Your posts, comments, likes and follows go soon after. Nobody can bring them back.</p><p class=\"row\"><button type=\"button\" class=\"danger\" hx-delete=\"/v1/me\" hx-swap=\"none\" data-done=\"gone\" hx-confirm=\"Delete yourself, with all posts, comments, likes and follows?\">Delete me</button></p></section></div></template><template id=\"t-profile-form\"><label>Name <input name=\"name\" required maxlength=\"100\" autocomplete=\"name\" dir=\"auto\" data-attr=\"value={name}\"></label> <label>About you <textarea name=\"bio\" maxlength=\"500\" rows=\"3\" dir=\"auto\" data-text=\"bio\"></textarea></label> <label>Image <span class=\"soft\">an http or https address</span> <input name=\"image_url\" type=\"url\" maxlength=\"2048\" data-attr=\"value={image_url}\"></label></template>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

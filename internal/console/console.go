@@ -2,7 +2,7 @@
 // operate a process, and a page for moderators. All files that the pages load are embedded in the package.
 //
 // The pages have no rights of their own. The pages of a feed call the public API with their
-// user's token, and the other pages call the operations of their own address. So package
+// user's token or session, and the other pages call the operations of their own address. So package
 // console must never read a feed, a queue or a request's token, name another host than its configuration does, or allow a
 // script or a style outside of its files (Content-Security-Policy). A user's text becomes a
 // text node (draw.js), never markup. All pages of a feed are one document, whose scripts read the
@@ -48,6 +48,8 @@ func policy(images []string) string {
 
 // Config describes the pages of one address.
 type Config struct {
+	// Prefix is the path below which the pages are, such as /feed. "" is the root.
+	Prefix string
 	// Images are the origins of pictures that the pages show, in addition to their own origin.
 	Images []string
 	// People, if not nil, are the settings of the pages for the users of a feed.
@@ -98,8 +100,9 @@ type Setting struct{ Name, Value string }
 
 // People are the settings of the pages for users.
 type People struct {
-	// DevTokens lets everybody sign in as any user. Without DevTokens, people need a token.
-	DevTokens bool
+	// DevTokens lets everybody sign in as any user. Without DevTokens, people need a token, or with Site a session of the
+	// site that serves the pages.
+	DevTokens, Site bool
 	// Suggested are the ids of users that the page suggests.
 	Suggested []string
 	// LikeWindow is the time in which likes are collected.
@@ -159,7 +162,7 @@ func New(cfg Config) (*Console, error) {
 		if err := content.Render(context.Background(), &page); err != nil {
 			return fmt.Errorf("console: %w", err)
 		}
-		return c.handle(name, page.Bytes(), addresses...)
+		return c.handle(name, static.Below(cfg.Prefix, page.Bytes()), addresses...)
 	}
 	if cfg.Standby != nil {
 		return c, errors.Join(c.addStandby(cfg), c.addFiles())
@@ -191,13 +194,14 @@ func (c *Console) addStandby(cfg Config) error {
 	if err := standbyPage(cfg).Render(context.Background(), &page); err != nil {
 		return fmt.Errorf("console: %w", err)
 	}
+	content := static.Below(cfg.Prefix, page.Bytes())
 	c.mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
 		c.protect(w.Header())
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write(page.Bytes()) // a failed write means that the reader is gone
+		_, _ = w.Write(content) // a failed write means that the reader is gone
 	})
 	return nil
 }

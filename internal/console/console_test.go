@@ -106,6 +106,31 @@ func TestAScriptImportsTheConsolesFiles(t *testing.T) {
 	}
 }
 
+// A path that a script makes has the prefix of the pages. The page for moderators is at the root of the admin address.
+func TestScriptsKnowThePrefix(t *testing.T) {
+	paths := 0
+	for _, file := range scripts(t) {
+		if file == filepath.Join("assets", "moderator.js") {
+			continue
+		}
+		for _, m := range regexp.MustCompile("(?:\\bfetch\\(|location\\.assign\\(|\\blink\\(|href: `|request\\.action = )([^,;]+)").FindAllStringSubmatch(read(t, file), -1) {
+			paths++
+			outside := m[1] == "href" || m[1] == "url.href" // functions with an address of a text
+			assert.True(t, outside || strings.Contains(m[1], "base"), "%s: %s", file, m[0])
+		}
+	}
+	assert.Greater(t, paths, 10)
+}
+
+func TestPagesLeadBelowAPrefix(t *testing.T) {
+	for _, cfg := range []console.Config{people(), {Operator: "/operator"}, {Standby: &console.Standby{Peer: "two:7070"}}} {
+		cfg.Prefix = "/feed"
+		page := get(t, cfg, map[bool]string{true: "/operator", false: "/"}[cfg.Operator != ""]).Body.String()
+		assert.Contains(t, page, `src="/feed/console/theme.js"`)
+		assert.NotRegexp(t, `(href|src)="?/[^f]`, page)
+	}
+}
+
 // feed.js has the page of each address, and no other page.
 func TestEveryAddressHasItsPage(t *testing.T) {
 	pages := newConsole(t, people())
@@ -247,8 +272,14 @@ func TestSettingsOnThePageAreText(t *testing.T) {
 func TestSignInByNameIsThereWithDevTokensOnly(t *testing.T) {
 	cfg := people()
 	assert.Contains(t, get(t, cfg, "/").Body.String(), `name="user"`)
-	cfg.People.DevTokens = false
+	cfg.People.Site = true
 	page := get(t, cfg, "/").Body.String()
+	assert.Contains(t, page, `data-site`)
+	assert.NotRegexp(t, `name="(user|token)"|data-click="signOut"`, page, "the site has the session")
+	cfg.People.DevTokens, cfg.People.Site = false, false
+	page = get(t, cfg, "/").Body.String()
+	assert.NotContains(t, page, `data-site`)
+	assert.Contains(t, page, `data-click="signOut"`)
 	assert.NotContains(t, page, `name="user"`)
 	assert.Contains(t, page, `name="token"`)
 }

@@ -73,6 +73,7 @@ func leftOut() map[string]string {
 	return map[string]string{
 		"be-away":          "it sets a test's scene: a reader who was away",
 		"take-down-post":   "only the token of a service may, and the console has a user's",
+		"list-events":      "only the token of a service may, and the console has a user's",
 		"get-bookmark":     "a post's view has bookmarked_at",
 		"get-like":         "a post's view has the reader's like",
 		"get-reaction":     "a post's view has the reader's reaction",

@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/httpapi"
 )
 
-// authn holds the parts that check tokens for the API.
+// authn holds the parts that check tokens for the API. It is empty if a site identifies the callers.
 type authn struct {
 	verifier auth.Verifier
 	// tokens, if not nil, issues dev tokens.
@@ -30,7 +30,7 @@ type authn struct {
 
 func (p *process) newAuthn() (authn, error) {
 	switch {
-	case !p.opt.Roles.API:
+	case !p.opt.Roles.API || p.opt.Site != nil:
 		return authn{}, nil
 	case p.cfg.Auth == config.AuthDev:
 		dev, err := auth.NewDev(p.eng.devSecret, p.opt.Now)

@@ -21,8 +21,9 @@ func (p *process) console() (pages httpapi.Pages, operate http.Handler, err erro
 		return nil, nil, nil
 	}
 	cfg := console.Config{
+		Prefix: p.opt.Prefix,
 		People: &console.People{
-			DevTokens: p.authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow, Reactions: p.cfg.Reactions,
+			DevTokens: p.authn.tokens != nil, Site: p.opt.Site != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow, Reactions: p.cfg.Reactions,
 			Notifications: bool(p.cfg.Notifications), LikesByUser: bool(p.cfg.LikesByUser),
 		},
 		Topics: queue.Topics(), Process: p.described(), Images: p.cfg.ConsoleImages,
@@ -40,7 +41,7 @@ func (p *process) console() (pages httpapi.Pages, operate http.Handler, err erro
 func (p *process) standbyPages() (strangers http.Handler, operators *console.Console, err error) {
 	at := &console.Standby{Peer: p.cfg.Peer}
 	if p.cfg.Console {
-		if strangers, err = console.New(console.Config{Standby: at}); err != nil {
+		if strangers, err = console.New(console.Config{Prefix: p.opt.Prefix, Standby: at}); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -16,19 +16,19 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/auth"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/console"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
+	"fanfare/internal/events"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
@@ -92,9 +92,13 @@ type Options struct {
 	KeptNames time.Duration
 	// ChunkSize is the number of followers in a chunk; 0 is the default.
 	ChunkSize int
-	// Handle, if not nil, gets the handler of the API once, before Ready. A program that embeds the process sends its
-	// requests there. After the stop each answer is 503.
-	Handle func(http.Handler)
+	// Site, if not nil, identifies the callers of the API. The Config then has config.AuthSite.
+	Site *auth.Site
+	// Prefix is the path below which the API and its pages are, such as /feed. "" is the root.
+	Prefix string
+	// Handle, if not nil, gets the handler of the API and the log of events before each call of Ready. A program that embeds
+	// the process sends its requests there. After the stop each answer is 503.
+	Handle func(http.Handler, *events.Reader)
 	// Ready is called when the process serves, or follows its primary. A machine of a pair may change its role; then
 	// Ready is called again. Ready may be nil.
 	Ready func(Addresses)
@@ -320,6 +324,9 @@ func (p *process) operate(audits audit.Config, pages admin.Pages) {
 	if p.opt.Roles.API { // as the API, whose daemon may write all that a moderator ends
 		domain = reads.moderated(domain, bool(p.cfg.LikesByUser))
 	}
+	if p.cfg.Engine == config.EngineEmbedded { // on AWS each process of an operator may open the table
+		domain.Transfers = p.transfers()
+	}
 	domain.History, domain.About = p.history, p.about()
 	if p.eng.backups != nil {
 		domain.Backups = p.eng.backups
@@ -333,61 +340,4 @@ func (p *process) operate(audits audit.Config, pages admin.Pages) {
 	p.scrapes.set(admin.NewMetricsHandler(p.reg, p.health))
 	p.cleanups.add("admin", p.operator.stop) // before the stores, because the handlers read the stores
 	p.cleanups.add("metrics", p.scrapes.stop)
-}
-
-// front is an additional address. It opens before the stores, and gets its final handler
-// when the stores work.
-type front struct {
-	address string
-	now     atomic.Pointer[http.Handler]
-	roots   *roots
-}
-
-func (f *front) set(h http.Handler) { f.now.Store(&h) }
-
-// ServeHTTP implements http.Handler.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load()).ServeHTTP(w, r) }
-
-// stop ends the address. A second call does nothing.
-func (f *front) stop(context.Context) error {
-	serving := f.roots
-	if serving == nil {
-		return nil
-	}
-	f.roots = nil
-	serving.cancel()
-	return serving.wait()
-}
-
-// setting returns the names of a setting: the variable, and the flag if the program has
-// flags. The daemons on AWS have no flags.
-func (p *process) setting(variable, flag string) string {
-	if p.cfg.Engine == config.EngineEmbedded {
-		return variable + " or " + flag
-	}
-	return variable
-}
-
-// beside opens an additional address and serves on it. If addr is "", beside opens nothing.
-// The address ends after the roots, so that an operator can watch a stop.
-func (p *process) beside(ctx context.Context, name, variable, addr string, profiles bool) (*front, error) {
-	f := &front{}
-	f.set(admin.Starting())
-	if addr == "" {
-		return f, nil
-	}
-	listener, err := p.listen(ctx, name, variable, addr)
-	if err != nil {
-		return nil, err
-	}
-	server := newServer(f, p.log)
-	if profiles {
-		server.WriteTimeout = 0 // pprof streams for as long as the caller wants
-	}
-	f.address, f.roots = listener.Addr().String(), newRoots(context.WithoutCancel(ctx), p.log)
-	f.roots.start(name, func(ctx context.Context) error {
-		return serve(ctx, server, netutil.LimitListener(listener, connsBeside), func() time.Duration { return time.Second })
-	})
-	p.cleanups.add(name, f.stop)
-	return f, nil
 }

@@ -136,9 +136,9 @@ func TestContractOnEmbedded(t *testing.T) {
 		t.Run("likes by user and notifications "+index, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			at, _ := start(t, settings(t, dir, "FANFARE_LIKES_BY_USER="+index, "FANFARE_NOTIFICATIONS="+index, "FANFARE_REACTIONS="+map[string]string{"on": "love,wow"}[index]))
+			at, _ := start(t, settings(t, dir, "FANFARE_LIKES_BY_USER="+index, "FANFARE_NOTIFICATIONS="+index, "FANFARE_EVENTS_KEPT="+map[string]string{"on": "1h"}[index], "FANFARE_REACTIONS="+map[string]string{"on": "love,wow"}[index]))
 			apitest.Exercise(t, apitest.Target{
-				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: services(t, dir), LikesByUser: index == "on", Notifications: index == "on", Reactions: index == "on", DevTokens: true,
+				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: services(t, dir), LikesByUser: index == "on", Notifications: index == "on", Reactions: index == "on", Events: index == "on", DevTokens: true,
 			})
 			// Each role of the process counts the calls that the test has made.
 			for _, name := range []string{

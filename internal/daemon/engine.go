@@ -57,6 +57,9 @@ type engine struct {
 	// events sends the events of applied work to other programs, and notices sends events to
 	// the topic of notifications. A nil function means that nothing is sent.
 	events, notices func(ctx context.Context, events ...messages.Event) error
+	// log has the log of events, nil on AWS. kept reads the log for other programs.
+	log  *queueembedded.Broker
+	kept *events.Reader
 	// watch runs until ctx ends or until the engine can no longer work. It may be nil.
 	watch func(ctx context.Context) error
 	// archived runs until ctx ends or until this process must not write to its archive. It is nil without an archive.
@@ -70,6 +73,11 @@ func (e *engine) register(reg prometheus.Registerer) error {
 	}
 	if e.authors != nil {
 		if err := obs.RegisterAuthors(reg, e.authors.Bytes); err != nil {
+			return err
+		}
+	}
+	if e.log != nil {
+		if err := obs.RegisterEvents(reg, e.log.OldestEvent); err != nil {
 			return err
 		}
 	}
@@ -108,6 +116,22 @@ func (w fanoutWorkers) maxInFlight() map[string]int {
 	}
 }
 
+// openLog opens the log of events for other programs, if the operator keeps events.
+func (p *process) openLog(e *engine) {
+	switch {
+	case e.log == nil:
+		e.kept = events.NewReader(nil, "on FANFARE_ENGINE=aws the events go to a queue: set FANFARE_EVENTS_QUEUE, and read the queue (docs/PRODUCERS.md, Events for others)")
+		return
+	case p.cfg.EventsKept == 0:
+		e.kept = events.NewReader(nil, "this server keeps no events: set FANFARE_EVENTS_KEPT (docs/PRODUCERS.md, Events for others)")
+		return
+	}
+	e.kept = events.NewReader(e.log, "")
+	sender := events.New(e.log.Log, "log of events", messages.GroupOf, p.log.Named("events"))
+	e.events = each(e.events, sender.Send)
+	e.checks = append(e.checks, admin.Check{Name: "events are not kept", Ask: func(context.Context) error { return sender.Failing() }, Warn: true})
+}
+
 // openNotices opens the sender of events to the topic of notifications, if notifications are on.
 func (p *process) openNotices(e *engine) {
 	if !p.cfg.Notifications {
@@ -143,6 +167,7 @@ func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (err error) 
 	if err := p.openEvents(ctx, p.eng); err != nil {
 		return err
 	}
+	p.openLog(p.eng)
 	p.openNotices(p.eng)
 	p.eng.wakes = new(live.Wakes)
 	if p.opt.Roles.API {
@@ -190,7 +215,7 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	}
 	p.cleanups.addCloser("table", store.Close)
 	broker, err := openQueue(dir.Path(datadir.Queue), queueembedded.Options{
-		FS: files(stream.Queue), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
+		FS: files(stream.Queue), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, MaxInFlight: e.workers.maxInFlight(), EventsKept: p.cfg.EventsKept, Stop: ctx.Done(),
 	})
 	if err != nil {
 		return nil, err
@@ -199,7 +224,7 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	if err := dir.Made(); err != nil {
 		return nil, err
 	}
-	e.store, e.broker, e.items = store, broker, store.Items
+	e.store, e.broker, e.log, e.items = store, broker, broker, store.Items
 	p.shares.Yield.Rest = true // docs/decisions/0036-large-work-yields.md
 	made := &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version}
 	e.backups = made

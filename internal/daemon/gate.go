@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"fanfare/internal/events"
 	"fanfare/internal/httpapi"
 )
 
@@ -29,6 +30,16 @@ type gate struct {
 func newGate(next http.Handler, grace time.Duration) *gate {
 	cut, cutAll := context.WithCancel(context.Background())
 	return &gate{next: next, grace: grace, cut: cut, cutAll: cutAll, idle: make(chan struct{})}
+}
+
+// hand gives the handler of the API and the log of events to the program that embeds the process.
+func (p *process) hand(api http.Handler, kept *events.Reader) {
+	if p.opt.Handle == nil {
+		return
+	}
+	inside := newGate(api, p.opt.Grace)
+	p.roots.start("handler", inside.run)
+	p.opt.Handle(inside, kept)
 }
 
 // ServeHTTP implements http.Handler.

@@ -51,9 +51,6 @@ func (p *process) decideRole(ctx context.Context, dir *datadir.Dir) error {
 		}
 		return pair.Alone(dir.Path("."))
 	}
-	if p.opt.Handle != nil {
-		return errors.New("FANFARE_PEER: a process that is part of another program cannot be one of a pair: run fanfare up, or remove FANFARE_PEER")
-	}
 	if err := p.pairKeys().Check(); err != nil {
 		return err
 	}

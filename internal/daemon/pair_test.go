@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
+	"fanfare/internal/events"
 	"fanfare/internal/objects/objectstest"
 	"fanfare/internal/pair"
 	"fanfare/internal/porttest"
@@ -39,6 +42,8 @@ type machine struct {
 	ended    chan error            // nil if no process runs
 	kill     context.CancelFunc
 	at       daemon.Addresses
+	// inside is the handler of the API for a program that embeds the process.
+	inside atomic.Pointer[http.Handler]
 }
 
 // newPair returns two machines that do not run yet, and whose standby becomes the primary only by an operator.
@@ -75,7 +80,7 @@ func (m *machine) begin(standby bool) {
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Options{
 			Config: cfg, Standby: standby, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
-			Grace: time.Minute, Ready: func(at daemon.Addresses) { m.ready <- at },
+			Grace: time.Minute, Ready: func(at daemon.Addresses) { m.ready <- at }, Handle: func(h http.Handler, _ *events.Reader) { m.inside.Store(&h) },
 		})
 	}()
 	m.t.Cleanup(func() { _ = m.stop() }) // the tests that want an error read it
@@ -160,6 +165,14 @@ func (m *machine) get(path, token string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
+// ask returns the answer of a path of the API to the program that embeds the process.
+func (m *machine) ask(path string) string {
+	m.t.Helper()
+	res := httptest.NewRecorder()
+	(*m.inside.Load()).ServeHTTP(res, httptest.NewRequestWithContext(m.t.Context(), http.MethodGet, "http://localhost"+path, http.NoBody))
+	return res.Body.String()
+}
+
 // profile waits until the machine answers, and returns the profile of the token's user.
 func (m *machine) profile(token string) (text string) {
 	m.t.Helper()
@@ -226,6 +239,8 @@ func TestAPairExchangesItsRoles(t *testing.T) {
 		assert.Equal(t, pair.RolePrimary, s.Role)
 		round.to.await(false)
 		round.from.await(true)
+		assert.Contains(t, round.to.ask("/v1/me"), `"unauthenticated"`)
+		assert.Contains(t, round.from.ask("/v1/me"), `"standby"`)
 		text := round.to.profile(ann)
 		assert.Contains(t, text, fmt.Sprint("before exchange ", i))
 		round.to.untilPaired()

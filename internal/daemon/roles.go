@@ -98,8 +98,8 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	}
 	reads := p.newDomain(store)
 	api, err := httpapi.New(httpapi.Config{
-		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Notices: reads.notices, Deliveries: reads.deliveries, Removals: reads.removals, Export: p.exportUser(store),
-		Verifier: p.authn.verifier, Tokens: p.authn.tokens,
+		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Notices: reads.notices, Deliveries: reads.deliveries, Removals: reads.removals, Events: p.eng.kept, Export: p.exportUser(store),
+		Verifier: p.authn.verifier, Site: p.opt.Site, Tokens: p.authn.tokens,
 		OwnHost: p.authn.tokens != nil, Direct: p.authn.tokens != nil && p.cfg.DevAuthPublic == "", Hosts: p.cfg.DevAuthHosts,
 		Health: p.health, RateLimit: p.cfg.RateLimit, ServiceRateLimit: p.cfg.ServiceRateLimit(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
 		Streams: httpapi.Streams{
@@ -107,7 +107,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Likes: p.eng.likesEach,
 			Alone: p.eng.local, Wakes: p.eng.wakes,
 		},
-		Console: pages, Operations: operations, Counters: p.metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
+		Prefix: p.opt.Prefix, Console: pages, Operations: operations, Counters: p.metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
 	})
 	if err != nil {
 		return "", err
@@ -116,6 +116,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	if p.pairing != nil {
 		serving = p.pairing.answering(serving)
 	}
+	serving = httpapi.Below(p.opt.Prefix, serving)
 	address, listening, err := p.listening(ctx, serving, files)
 	if err != nil {
 		return "", err
@@ -128,14 +129,11 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 		p.roots.start("keys", p.authn.run)
 	}
 	p.roots.start("streams", api.Run)
+	p.roots.start("events", p.eng.kept.Run)
 	if listening != nil {
 		p.roots.start("http", listening)
 	}
-	if p.opt.Handle != nil {
-		inside := newGate(serving, p.opt.Grace)
-		p.roots.start("handler", inside.run)
-		p.opt.Handle(inside)
-	}
+	p.hand(serving, p.eng.kept)
 	return address, nil
 }
 

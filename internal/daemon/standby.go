@@ -16,6 +16,7 @@ import (
 	"fanfare/internal/backoff"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
+	"fanfare/internal/events"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/obs"
 	"fanfare/internal/pair"
@@ -72,7 +73,8 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	address, listening, err := p.listening(ctx, admin.ForPeople(strangers, refusing(p.cfg.Peer, p.origins())), files)
+	refuses := httpapi.Below(p.opt.Prefix, admin.ForPeople(strangers, refusing(p.cfg.Peer, p.origins())))
+	address, listening, err := p.listening(ctx, refuses, files)
 	if err != nil {
 		return err
 	}
@@ -89,6 +91,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	if listening != nil {
 		p.roots.start("http", listening)
 	}
+	p.hand(refuses, events.NewReader(nil, "this machine is the standby of a pair: its primary has the events"))
 	p.log.Info("standby", zap.String("primary", p.cfg.Peer), zap.String("http", address), zap.String("admin", p.operator.address), zap.String("version", p.opt.Version))
 	if p.opt.Ready != nil {
 		p.opt.Ready(Addresses{HTTP: address, Admin: p.operator.address, Metrics: p.scrapes.address, Standby: true})

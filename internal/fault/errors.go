@@ -41,6 +41,10 @@ const (
 	IndexOff
 	// NotificationsOff means that the call is about notifications, which are switched off.
 	NotificationsOff
+	// EventsOff means that the call is about the log of events, which is switched off or which this engine does not have.
+	EventsOff
+	// EventsGone means that the reader of the log of events has missed events, because they were removed.
+	EventsGone
 	// TooSoon means that the call was made too recently, or that the user's calls of this hour have caused
 	// all allowed units. The call may be repeated after RetryAfter.
 	TooSoon
@@ -71,6 +75,10 @@ func (k Kind) String() string {
 		return "index off"
 	case NotificationsOff:
 		return "notifications off"
+	case EventsOff:
+		return "events off"
+	case EventsGone:
+		return "events gone"
 	case TooSoon:
 		return "too soon"
 	case Unavailable:

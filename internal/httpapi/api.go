@@ -2,7 +2,7 @@
 // authentication, limits, and errors as RFC 9457 problems.
 //
 // The package decides nothing about feeds: it reads a request, calls the domain and writes the answer. It
-// must never let a request without a valid token reach the domain (I10), read a body or keep a list
+// must never let a request without a known caller reach the domain (I10), read a body or keep a list
 // without a bound (I9), or answer success before the domain has succeeded (I5). Errors become HTTP
 // answers in one place, problem.go.
 //
@@ -21,6 +21,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/auth"
+	"fanfare/internal/events"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/notices"
@@ -75,8 +77,12 @@ type Config struct {
 	Removals   *removal.Removals
 	// Export, if not nil, adds GET /v1/me/export to the API. It writes each record of a user as one line
 	// of JSON.
-	Export   func(ctx context.Context, user string, out io.Writer) error
+	Export func(ctx context.Context, user string, out io.Writer) error
+	// Events, if not nil, is the log of events for services.
+	Events   *events.Reader
 	Verifier auth.Verifier
+	// Site, if not nil, identifies callers in place of Verifier: requests have sessions of a site, and no tokens.
+	Site *auth.Site
 	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
 	Tokens TokenIssuer
 	// OwnHost refuses requests whose Host is neither this machine nor one of Hosts.
@@ -100,6 +106,8 @@ type Config struct {
 	PageHeaders []string
 	Limits      Limits
 	Streams     Streams
+	// Prefix is the path below which clients find the API (see Below), "" for the root.
+	Prefix string
 	// Console, if not nil, are the pages of the console.
 	Console Pages
 	// Operations, if not nil, answers the console's page for operators: metrics, and dead letters to
@@ -120,14 +128,19 @@ type API struct {
 	notices    *notices.Notices
 	deliveries *delivery.Deliveries
 	removals   *removal.Removals
+	events     *events.Reader
 	export     func(ctx context.Context, user string, out io.Writer) error
 	exports    *exports
 	verifier   auth.Verifier
-	tokens     TokenIssuer
-	ownHost    bool
-	direct     bool
-	hosts      []string
-	limiter    *limiter
+	site       *auth.Site
+	// sameSite refuses changes by pages of other origins, whose requests have the cookies of the site, too.
+	sameSite *http.CrossOriginProtection
+	tokens   TokenIssuer
+	ownHost  bool
+	direct   bool
+	hosts    []string
+	prefix   string
+	limiter  *limiter
 	// services limits the requests of services that act for users, and scopes are the scopes of such
 	// services.
 	services *limiter
@@ -150,20 +163,30 @@ type API struct {
 
 // New returns an API.
 func New(cfg Config) (*API, error) {
-	setHumaGlobals()
 	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
+	if cfg.Events == nil {
+		cfg.Events = events.NewReader(nil, "this server keeps no events")
+	}
 	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
-		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, notices: cfg.Notices, deliveries: cfg.Deliveries, removals: cfg.Removals, export: cfg.Export, exports: newExports(), verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost, direct: cfg.Direct, hosts: cfg.Hosts,
+		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, notices: cfg.Notices, deliveries: cfg.Deliveries, removals: cfg.Removals, events: cfg.Events, export: cfg.Export, exports: newExports(), verifier: cfg.Verifier, site: cfg.Site, tokens: cfg.Tokens, ownHost: cfg.OwnHost, direct: cfg.Direct, hosts: cfg.Hosts, prefix: cfg.Prefix,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
 		origins: NewOrigins(cfg.Origins, cfg.PageHeaders), work: newAdmission(cfg.Limits),
 		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log, sampled: obs.Sampled(cfg.Log, zap.InfoLevel),
 		mux: http.NewServeMux(),
 	}
+	if cfg.Site != nil {
+		a.origins.credentials, a.sameSite = true, http.NewCrossOriginProtection()
+		for _, origin := range cfg.Origins {
+			if err := a.sameSite.AddTrustedOrigin(origin); err != nil {
+				return nil, fmt.Errorf("origins of pages: %w", err)
+			}
+		}
+	}
 	cfg.Health.Watch(a.work.overloaded)
 	a.streams = a.newStreams(cfg.Streams)
-	a.huma = humago.New(a.mux, humaConfig())
+	a.huma = humago.New(a.mux, humaConfig(cfg.Prefix))
 	a.huma.UseMiddleware(a.authenticate, a.admit, checkRequest, a.handle)
 	a.registerUsers()
 	a.registerFollows()
@@ -176,6 +199,7 @@ func New(cfg Config) (*API, error) {
 	a.registerComments()
 	a.registerLikes()
 	a.registerNotifications()
+	a.registerEvents()
 	a.registerReactions()
 	a.registerHome()
 	a.registerFound()
@@ -198,7 +222,7 @@ func New(cfg Config) (*API, error) {
 	a.mux.HandleFunc("GET /healthz", cfg.Health.Live)
 	a.mux.HandleFunc("GET /servez", cfg.Health.Serving)
 	a.mux.HandleFunc("GET /readyz", cfg.Health.Ready)
-	if err := a.registerDocs(links{Console: cfg.Console != nil, Operations: cfg.Operations != nil}); err != nil {
+	if err := a.registerDocs(links{Console: cfg.Console != nil, Operations: cfg.Operations != nil, Site: cfg.Site != nil}); err != nil {
 		return nil, fmt.Errorf("docs: %w", err)
 	}
 	a.registerConsole(cfg.Console, cfg.Operations)
@@ -208,19 +232,23 @@ func New(cfg Config) (*API, error) {
 // Document returns the OpenAPI document.
 func (a *API) Document() []byte { return a.document }
 
-func humaConfig() huma.Config {
+func humaConfig(prefix string) huma.Config {
 	cfg := huma.DefaultConfig("Fanfare", apiVersion)
 	cfg.Info.Description = "A feed: posts, follows, likes and home timelines. Errors are RFC 9457 problems whose type is stable. " +
 		"Lists are paged by opaque cursors: pass next_cursor back as cursor; it is absent on the last page. " +
 		"A page may be short, and even empty, and still have a next_cursor; its items have 256 KiB of JSON at most."
 	cfg.Info.License = &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}
-	cfg.Servers = []*huma.Server{{URL: "/", Description: "The service that gave this document."}}
+	cfg.Servers = []*huma.Server{{URL: cmp.Or(prefix, "/"), Description: "The service that gave this document."}}
 	// Fanfare serves the document and its page itself. Answers have no $schema links.
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
+	cfg.Transformers = []huma.Transformer{problems}
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
 	cfg.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	cfg.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[Data]())
+	if made := reflect.TypeOf(huma.NewError(0, "")); made.Kind() == reflect.Pointer { // huma adds the schema of its errors to the document
+		cfg.Components.Schemas.RegisterTypeAlias(made.Elem(), reflect.TypeFor[Problem]())
+	}
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The claim sub is the user id, unless the service names another one. " +
 			"A token with the scope fanfare:act, unless the service names another one, is a service's: it may name a user in the header Fanfare-User."},
@@ -254,11 +282,13 @@ func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 	if _, body := reflect.TypeFor[I]().FieldByName("Body"); body || op.Method == http.MethodPost {
 		op.Errors = append(op.Errors, http.StatusUnsupportedMediaType)
 	}
+	a.describeErrors(&op)
+	longest, _ := op.Metadata[waits].(time.Duration) // 0 for an operation that does not wait
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		if faults := bodyFaults(ctx); len(faults) > 0 {
 			return nil, invalid(faults...)
 		}
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		ctx, cancel := context.WithTimeout(ctx, callTimeout+longest)
 		defer cancel()
 		out, err := call(ctx, in)
 		if err != nil {
@@ -266,6 +296,20 @@ func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 		}
 		return out, nil
 	})
+}
+
+// describeErrors describes the answers of a call that failed. huma would describe its own errors.
+func (a *API) describeErrors(op *huma.Operation) {
+	if op.Responses == nil {
+		op.Responses = map[string]*huma.Response{}
+	}
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
+	for _, status := range append(op.Errors, http.StatusInternalServerError) {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status), Content: map[string]*huma.MediaType{problemType: {Schema: schema}},
+		}
+	}
+	op.Errors = nil
 }
 
 // TokenRequest is the request for a dev token.

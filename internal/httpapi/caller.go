@@ -27,7 +27,7 @@ type caller struct {
 	// delete user.
 	service string
 	deletes bool
-	// until is the time from which the request's token is refused.
+	// until is the time from which the request's token is refused, zero without a token.
 	until time.Time
 }
 
@@ -46,14 +46,14 @@ func (c caller) keys() []string {
 
 const servicePrefix = "service "
 
-// tokenChecked is the time between two checks of the token of a stream.
+// tokenChecked is the time between two checks of the caller of a stream.
 const tokenChecked = 15 * time.Second
 
 // deletesUser marks an operation that deletes its user: a service needs a scope for it.
 const deletesUser = "deletes user"
 
-// actsAlone marks an operation of a service that acts for no user. The operation needs a token with both
-// scopes.
+// actsAlone marks an operation of a service that acts for no user. Its value is the consequence of a token without the scope
+// to delete, "" if the operation does not need this scope.
 const actsAlone = "acts alone"
 
 type callerKey struct{}
@@ -70,19 +70,21 @@ func callerOf(ctx context.Context) caller {
 // userOf returns the user whose rights the request has.
 func userOf(ctx context.Context) string { return callerOf(ctx).user }
 
-// authenticate refuses requests without a valid token (I10), unless the operation needs
-// no token. A service's token may name the user to act for.
+// authenticate refuses requests without a valid token, or that the site refuses (I10), unless the operation needs
+// no caller. A service may name the user to act for.
 func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	if len(ctx.Operation().Security[0]) == 0 {
 		next(ctx)
 		return
 	}
 	r, w := humago.Unwrap(ctx)
-	identify := a.identify
-	if ctx.Operation().Metadata[actsAlone] == true {
-		identify = a.identifyService
+	var who caller
+	var err error
+	if lacking, alone := ctx.Operation().Metadata[actsAlone].(string); alone {
+		who, err = a.identifyService(r, lacking)
+	} else {
+		who, err = a.identify(r)
 	}
-	who, err := identify(r)
 	if err != nil {
 		a.problem(r.Context(), err).write(w)
 		return
@@ -91,7 +93,7 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 		rec.who = who
 	}
 	if ctx.Operation().Metadata[deletesUser] == true && who.service != "" && !who.deletes {
-		lacksScope(a.scopes.Delete, "it deletes no user for whom it acts").write(w)
+		a.lacksScope(a.scopes.Delete, "it deletes no user for whom it acts").write(w)
 		return
 	}
 	if wait := a.take(who); wait > 0 {
@@ -107,9 +109,16 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithValue(ctx, callerKey{}, who))
 }
 
-// verify returns the identity of a request's token. Its error is a *Problem, or the
-// verifier's error.
+// verify returns the identity of a request's caller. Its error is a *Problem, or the
+// error of the verifier or of the site. A cookie comes with requests of any page, so a page of another site may change
+// nothing.
 func (a *API) verify(r *http.Request) (auth.Identity, error) {
+	if a.site != nil {
+		if err := a.sameSite.Check(r); err != nil {
+			return auth.Identity{}, forbidden("this request comes from a page of another site, which may change nothing here: to allow it, name the page's origin in FANFARE_CORS_ORIGINS")
+		}
+		return a.site.Identify(r)
+	}
 	token, p := bearer(r)
 	if p != nil {
 		return auth.Identity{}, p
@@ -117,18 +126,19 @@ func (a *API) verify(r *http.Request) (auth.Identity, error) {
 	return a.verifier.Verify(r.Context(), token)
 }
 
-// identifyService returns the service behind a request that acts for no user.
-func (a *API) identifyService(r *http.Request) (caller, error) {
+// identifyService returns the service behind a request that acts for no user. If lacking is not "", the token needs the scope
+// to delete, and lacking is the consequence of a token without it.
+func (a *API) identifyService(r *http.Request, lacking string) (caller, error) {
 	id, err := a.verify(r)
 	switch {
 	case err != nil:
 		return caller{}, err
 	case id.Service == "":
-		return caller{}, lacksScope(a.scopes.Act, "it is no token of a service")
-	case !id.Deletes:
-		return caller{}, lacksScope(a.scopes.Delete, "it takes no post down")
+		return caller{}, a.lacksScope(a.scopes.Act, "it is no token of a service")
+	case lacking != "" && !id.Deletes:
+		return caller{}, a.lacksScope(a.scopes.Delete, lacking)
 	}
-	return caller{service: id.Service, deletes: true, until: id.Until}, nil
+	return caller{service: id.Service, deletes: id.Deletes, until: id.Until}, nil
 }
 
 // identify returns the caller of a request. It returns the same errors as verify.
@@ -140,11 +150,11 @@ func (a *API) identify(r *http.Request) (caller, error) {
 	named := r.Header.Values(userHeader)
 	switch {
 	case len(named) == 0 && id.User == "":
-		return caller{}, forbidden("the token is a service's and stands for no user: name the user in the header " + userHeader)
+		return caller{}, forbidden("the caller is a service, which stands for no user: name the user in the header " + userHeader)
 	case len(named) == 0:
 		return caller{user: id.User, until: id.Until}, nil
 	case id.Service == "":
-		return caller{}, lacksScope(a.scopes.Act, fmt.Sprintf("the header %s cannot name a user", userHeader))
+		return caller{}, a.lacksScope(a.scopes.Act, fmt.Sprintf("the header %s cannot name a user", userHeader))
 	case len(named) > 1:
 		return caller{}, invalid(FieldError{userHeader, "occurs more than once"})
 	}
@@ -154,8 +164,12 @@ func (a *API) identify(r *http.Request) (caller, error) {
 	return caller{user: named[0], service: id.Service, deletes: id.Deletes, until: id.Until}, nil
 }
 
-// lacksScope returns the answer to a token without a scope. The parameter so names the consequence.
-func lacksScope(scope, so string) *Problem {
+// lacksScope returns the answer to a token without a scope. The parameter so names the consequence. Without tokens it is the
+// answer to a caller who is no service.
+func (a *API) lacksScope(scope, so string) *Problem {
+	if a.site != nil {
+		return forbidden("only a service may do this, and the site names no service for this call")
+	}
 	return forbidden(fmt.Sprintf("the token lacks the scope %s, so %s", scope, so)).
 		header("WWW-Authenticate", fmt.Sprintf(`Bearer realm="fanfare", error="insufficient_scope", scope="%s"`, scope))
 }
@@ -199,19 +213,22 @@ func (a *API) chargeLike(c caller) {
 	a.limiter.carry(c.user, (tokensOfLike-1)*unitsOfRequest, a.now())
 }
 
-// errToken is the reason for which a stream or an export ends whose token is no longer valid.
-var errToken = errors.New("the token is not valid any more")
+// errToken is the reason for which a stream or an export ends whose token or session is no longer valid.
+var errToken = errors.New("the token or the session is not valid any more")
 
-// untilRefused waits until the token of a stream is refused (I10): at the end of the token's lifetime,
-// even if the issuer does not answer, and soon after the issuer withdrew its key.
+// untilRefused waits until the caller of a stream is refused (I10): at the end of the token's lifetime,
+// even if the issuer does not answer, and soon after the issuer withdrew its key or the site ended the session.
 func (a *API) untilRefused(ctx context.Context, r *http.Request, who caller) error {
 	for {
-		left := who.until.Sub(a.now())
-		if left <= 0 {
+		wait := tokenChecked
+		if !who.until.IsZero() {
+			wait = min(wait, who.until.Sub(a.now()))
+		}
+		if wait <= 0 {
 			return errToken
 		}
 		select {
-		case <-time.After(min(left, tokenChecked)):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -221,7 +238,7 @@ func (a *API) untilRefused(ctx context.Context, r *http.Request, who caller) err
 	}
 }
 
-// stillValid checks the token of a request again. If the issuer does not answer, the
+// stillValid checks the caller of a request again. If the issuer does not answer, the
 // stream continues.
 func (a *API) stillValid(r *http.Request, who caller) error {
 	now, err := a.identify(r)

@@ -237,11 +237,40 @@ func outOfRange(m strictjson.Member) FieldError {
 	return FieldError{m.Name, "has a number that is out of range"}
 }
 
-// unmarshal reads a body. JSON Schema, and so huma, accepts 60.0 and 6e1 as integers, but encoding/json
-// rejects these texts for an int, with an error that names Go's types. So unmarshal first rewrites a
-// number as encoding/json writes it: 60.
+// apart ends the name of a field that has another spelling than all fields of the contract.
+const apart = "\x00"
+
+// spellApart marks the names in a value of JSON that are not spelled as the fields of the contract, in lower case. Otherwise huma
+// would take Text for text: its option for strict names is a global of the program.
+func spellApart(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		var others []string // a loop over a map must not add to the map
+		for name, inner := range v {
+			spellApart(inner)
+			if strings.ContainsFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' }) {
+				others = append(others, name)
+			}
+		}
+		for _, name := range others {
+			v[name+apart] = v[name]
+			delete(v, name)
+		}
+	case []any:
+		for _, item := range v {
+			spellApart(item)
+		}
+	}
+}
+
+// unmarshal reads a body, for huma's checks as an any, and then as the type of the call. JSON Schema, and so huma, accepts
+// 60.0 and 6e1 as integers, but encoding/json rejects these texts for an int, with an error that names Go's types. So
+// unmarshal first rewrites a number as encoding/json writes it: 60.
 func unmarshal(body []byte, v any) error {
 	err := json.Unmarshal(body, v)
+	if checked, ok := v.(*any); ok {
+		spellApart(*checked)
+	}
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
 		return err
 	}

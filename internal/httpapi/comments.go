@@ -44,7 +44,7 @@ func (a *API) registerComments() {
 			if err != nil {
 				return nil, err
 			}
-			return &createOut{"/v1/posts/" + c.PostID + "/comments/" + c.ID, toComment(c)}, nil
+			return &createOut{a.prefix + "/v1/posts/" + c.PostID + "/comments/" + c.ID, toComment(c)}, nil
 		})
 
 	type ofPostIn struct {

@@ -19,8 +19,9 @@ var docsFiles embed.FS
 // pagePolicy lets the page load files only from its own host, and forbids inline scripts.
 const pagePolicy = "default-src 'none'; connect-src 'self'; style-src 'self'; img-src data:; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// links are the pages of the console to which the header of the docs page leads.
-type links struct{ Console, Operations bool }
+// links are the pages of the console to which the header of the docs page leads. Site means that calls have the session of a
+// site in place of a token.
+type links struct{ Console, Operations, Site bool }
 
 func (a *API) registerDocs(to links) error {
 	var html bytes.Buffer
@@ -30,7 +31,7 @@ func (a *API) registerDocs(to links) error {
 	if err := a.registerFile("/openapi.json", "application/openapi+json", "", a.document); err != nil {
 		return err
 	}
-	if err := a.registerFile("/docs", "text/html; charset=utf-8", pagePolicy, html.Bytes()); err != nil {
+	if err := a.registerFile("/docs", "text/html; charset=utf-8", pagePolicy, static.Below(a.prefix, html.Bytes())); err != nil {
 		return err
 	}
 	entries, err := docsFiles.ReadDir("docs")
@@ -81,7 +82,7 @@ type Pages interface {
 // registerConsole adds the console. Without a console, the root redirects to the docs.
 func (a *API) registerConsole(console Pages, operations http.Handler) {
 	if console == nil {
-		a.mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
+		a.mux.Handle("GET /{$}", http.RedirectHandler(a.prefix+"/docs", http.StatusFound))
 		return
 	}
 	for _, pattern := range console.Patterns() {

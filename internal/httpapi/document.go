@@ -72,7 +72,7 @@ func complete(doc *huma.OpenAPI) error {
 
 // actsForUsers reports whether a service may name a user.
 func actsForUsers(op *huma.Operation) bool {
-	return len(op.Security[0]) > 0 && op.Metadata[actsAlone] != true
+	return len(op.Security[0]) > 0 && op.Metadata[actsAlone] == nil
 }
 
 // plain turns huma's own name of a pattern into a description, after huma has copied the name into its

@@ -87,6 +87,25 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Below returns a handler for requests below a prefix, which api does not see. Other requests are not found. A prefix "" is
+// the root.
+func Below(prefix string, api http.Handler) http.Handler {
+	if prefix == "" {
+		return api
+	}
+	inside := http.StripPrefix(prefix, api)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == prefix:
+			http.Redirect(w, r, prefix+"/", http.StatusFound)
+		case strings.HasPrefix(r.URL.Path, prefix+"/"):
+			inside.ServeHTTP(w, r)
+		default:
+			noSuchPath().write(w)
+		}
+	})
+}
+
 func (a *API) done(r *http.Request, rec *recorder, start time.Time, span oteltrace.Span) {
 	status := rec.status
 	if status == 0 {

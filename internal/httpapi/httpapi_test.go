@@ -240,6 +240,18 @@ func TestDocumentIsTheCommittedOne(t *testing.T) {
 	assert.True(t, bytes.Equal(res.Body.Bytes(), want), "/openapi.json is another document")
 }
 
+// The name of a field has one spelling, also where huma and encoding/json would take another one.
+func TestTheNameOfAFieldHasOneSpelling(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.profile(t, "ann")
+	res := w.call(t, "ann", "PUT", "/v1/me", `{"Name":"Ann"}`)
+	assert.ElementsMatch(t, []httpapi.FieldError{{Field: "Name", Detail: "is unknown"}, {Field: "name", Detail: "is missing"}}, problem(t, res, http.StatusUnprocessableEntity, "invalid").Errors)
+	res = w.call(t, "ann", "POST", "/v1/posts", `{"text":"Hello","images":[{"url":"https://cdn.example/a.png","Alt":"A"}]}`)
+	assert.Equal(t, []httpapi.FieldError{{Field: "images[0].Alt", Detail: "is unknown"}}, problem(t, res, http.StatusUnprocessableEntity, "invalid").Errors)
+	assert.Equal(t, http.StatusCreated, w.call(t, "ann", "POST", "/v1/posts", `{"text":"Hello","data":{"Any":{"Name":1}}}`).Code)
+}
+
 func TestDocumentNamesEveryCall(t *testing.T) {
 	var doc struct {
 		OpenAPI string
@@ -270,7 +282,7 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 59, calls, "calls: a new one needs rows in apitest and a number here")
+	assert.Equal(t, 60, calls, "calls: a new one needs rows in apitest and a number here")
 }
 
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {

@@ -11,17 +11,18 @@ import (
 const pageHeaders = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, " +
 	"Traceparent, Tracestate, Baggage, Sentry-Trace"
 
-// Origins are the origins of web pages that may call the API. The API uses no cookies, so Origins allows no
-// credentials.
+// Origins are the origins of web pages that may call the API.
 type Origins struct {
 	allowed []string
 	headers string // that pages may send
+	// credentials lets pages send cookies. Only the sessions of a site need cookies.
+	credentials bool
 }
 
 // NewOrigins returns the given origins. headers are the headers that pages may send in addition to the headers of the
 // API and of tracing.
 func NewOrigins(allowed, headers []string) Origins {
-	return Origins{allowed, strings.Join(append([]string{pageHeaders}, headers...), ", ")}
+	return Origins{allowed: allowed, headers: strings.Join(append([]string{pageHeaders}, headers...), ", ")}
 }
 
 // Allow lets a page of the origins read the answer to a request. It runs before every answer; otherwise a page could
@@ -37,6 +38,9 @@ func (o Origins) Allow(w http.ResponseWriter, r *http.Request) (answered bool) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
+	if o.credentials {
+		h.Set("Access-Control-Allow-Credentials", "true")
+	}
 	h.Set("Access-Control-Expose-Headers", "ETag, Location, Retry-After, X-Request-Id")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false

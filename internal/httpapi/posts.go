@@ -92,7 +92,7 @@ func (a *API) registerPosts() {
 			if err != nil {
 				return nil, err
 			}
-			return &createOut{"/v1/posts/" + p.ID, toPost(p)}, nil
+			return &createOut{a.prefix + "/v1/posts/" + p.ID, toPost(p)}, nil
 		})
 
 	type getIn struct {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -31,6 +30,8 @@ const (
 	typeNotFound         = "not-found"
 	typeIndexOff         = "index-off"
 	typeNotificationsOff = "notifications-off"
+	typeEventsOff        = "events-off"
+	typeEventsGone       = "events-gone"
 	typeMethodNotAllowed = "method-not-allowed"
 	typeMisdirected      = "misdirected"
 	typeProfileMissing   = "profile-missing"
@@ -45,6 +46,9 @@ const (
 	typeUnavailable      = "unavailable"
 	typeStandby          = "standby"
 )
+
+// problemType is the media type of a Problem.
+const problemType = "application/problem+json"
 
 // Problem is the answer to a call that failed (RFC 9457).
 type Problem struct { //nolint:errname // RFC 9457 calls it a problem
@@ -74,7 +78,7 @@ func (p *Problem) GetStatus() int { return p.Status }
 func (p *Problem) GetHeaders() http.Header { return p.headers }
 
 // ContentType implements huma.ContentTypeFilter.
-func (p *Problem) ContentType(string) string { return "application/problem+json" }
+func (p *Problem) ContentType(string) string { return problemType }
 
 func newProblem(status int, kind, title, detail string) *Problem {
 	return &Problem{Type: kind, Title: title, Status: status, Detail: detail}
@@ -162,6 +166,9 @@ func distinct(fields []FieldError) (named []FieldError, more int) {
 // client must not see.
 func (a *API) problem(ctx context.Context, err error) *Problem {
 	p := a.toProblem(err)
+	if stranger, ok := errors.AsType[*auth.StrangerError](err); ok && stranger.Err != nil {
+		a.sampled.Info("the site could not identify a caller", zap.String("request_id", obs.RequestID(ctx)), trace.ID(ctx), zap.Error(stranger.Err))
+	}
 	if p.Status < http.StatusInternalServerError {
 		return p
 	}
@@ -191,6 +198,9 @@ func (a *API) toProblem(err error) *Problem {
 	}
 	if e, ok := errors.AsType[*auth.InvalidTokenError](err); ok {
 		return unauthenticated(e.Error())
+	}
+	if e, ok := errors.AsType[*auth.StrangerError](err); ok {
+		return unauthenticated(e.Reason).header("WWW-Authenticate", `Bearer realm="fanfare"`)
 	}
 	if _, ok := errors.AsType[*auth.UnavailableError](err); ok {
 		return unavailable("the token cannot be checked now, because the issuer's keys could not be fetched: try again", time.Second)
@@ -232,6 +242,10 @@ func (a *API) toProblem(err error) *Problem {
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
 	case fault.NotificationsOff:
 		return newProblem(http.StatusNotFound, typeNotificationsOff, "Notifications off", e.Detail)
+	case fault.EventsOff:
+		return newProblem(http.StatusNotFound, typeEventsOff, "Events off", e.Detail)
+	case fault.EventsGone:
+		return newProblem(http.StatusGone, typeEventsGone, "Events gone", e.Detail)
 	case fault.TooSoon:
 		return newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests", e.Detail).retryAfter(e.RetryAfter)
 	case fault.Unavailable:
@@ -243,7 +257,7 @@ func (a *API) toProblem(err error) *Problem {
 // write sends p without huma.
 func (p *Problem) write(w http.ResponseWriter) {
 	maps.Copy(w.Header(), p.headers)
-	w.Header().Set("Content-Type", p.ContentType(""))
+	w.Header().Set("Content-Type", problemType)
 	body, err := json.Marshal(p)
 	if err != nil {
 		body = []byte("{}") // strings and numbers never fail, and the answer to a panic must not panic
@@ -251,39 +265,38 @@ func (p *Problem) write(w http.ResponseWriter) {
 	send(w, p.Status, append(body, '\n'))
 }
 
-// setHumaGlobals turns huma's own errors into Problems. huma keeps its hooks in globals, so
-// setHumaGlobals sets the hooks once for the process, independently of any API.
-var setHumaGlobals = sync.OnceFunc(func() { //nolint:gochecknoglobals // guards the library's globals
-	huma.ValidateStrictCasing = true // the name of a field has one spelling
-	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
-		return fromHuma(status, msg, errs, nil)
+// problems turns huma's own errors into Problems. It is a huma.Transformer, because huma keeps the hooks for errors in
+// globals, which belong to the program that embeds Fanfare. An error that a hook of the program has made names no fields.
+func problems(ctx huma.Context, _ string, answer any) (any, error) {
+	err, failed := answer.(huma.StatusError)
+	if _, ours := answer.(*Problem); ours || !failed {
+		return answer, nil
 	}
-	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
-		p := fromHuma(status, msg, errs, bodyFaults(ctx.Context()))
-		if p.Status >= http.StatusInternalServerError {
-			p.RequestID = obs.RequestID(ctx.Context())
+	var faults []FieldError
+	if model, ok := answer.(*huma.ErrorModel); ok {
+		for _, d := range model.Errors {
+			faults = append(faults, toField(d))
 		}
-		return p
 	}
-})
+	faults = append(faults, bodyFaults(ctx.Context())...)
+	ctx.SetHeader("Content-Type", problemType)
+	p := fromHuma(err.GetStatus(), err.Error(), faults)
+	if p.Status >= http.StatusInternalServerError {
+		p.RequestID = obs.RequestID(ctx.Context())
+	}
+	return p, nil
+}
 
-// fromHuma returns the Problem for an error that huma found in a request. faults are the faults that
-// checkBody found before.
-func fromHuma(status int, msg string, errs []error, faults []FieldError) *Problem {
+// fromHuma returns the Problem for an error that huma found in a request.
+func fromHuma(status int, msg string, faults []FieldError) *Problem {
 	switch status {
 	case http.StatusUnprocessableEntity:
-		var fields []FieldError
-		for _, err := range errs {
-			if d, ok := err.(huma.ErrorDetailer); ok {
-				fields = append(fields, toField(d.ErrorDetail()))
-			}
-		}
-		return invalid(append(fields, faults...)...)
+		return invalid(faults...)
 	case http.StatusBadRequest:
 		return malformed(msg)
 	case http.StatusInternalServerError:
 		return internal()
-	default: // check.go leaves no other status to huma, but the schema of huma needs this answer
+	default: // check.go leaves no other status to huma
 		return newProblem(status, typeMalformed, http.StatusText(status), msg)
 	}
 }
@@ -291,7 +304,7 @@ func fromHuma(status int, msg string, errs []error, faults []FieldError) *Proble
 // toField returns a fault with the contract's name of the field. huma's location has a prefix: body.text,
 // query.limit.
 func toField(d *huma.ErrorDetail) FieldError {
-	_, field, _ := strings.Cut(d.Location, ".")
+	_, field, _ := strings.Cut(strings.TrimSuffix(d.Location, apart), ".")
 	if name, ok := strings.CutPrefix(d.Message, "expected required property "); ok {
 		name, _, _ = strings.Cut(name, " ")
 		return FieldError{strings.TrimPrefix(field+"."+name, "."), "is missing"}

@@ -26,8 +26,8 @@ func (a *API) registerTakeDown() {
 	takeDown := operation(route{http.MethodPut, "/v1/posts/{id}/takedown", "take-down-post", "Posts", "Take a post of any user down, as a service"}, http.StatusOK, http.StatusNotFound)
 	takeDown.Description = "Only for a token of a service with the scope fanfare:delete besides, unless the service names other ones. The service acts for nobody here: the header Fanfare-User has no effect. " +
 		"The post is deleted for good, as by its author, who sees the reason in the delivery of the post. The first reason stays: a repetition is answered with it. A post that its author deleted before, or that has ended, is 404. " +
-		"A PostTakenDown goes to the operator's queue of events some six minutes later, when the comments and likes are gone, too."
-	takeDown.Metadata = map[string]any{actsAlone: true}
+		"A PostTakenDown is among the events for other programs some six minutes later, when the comments and likes are gone, too."
+	takeDown.Metadata = map[string]any{actsAlone: "it takes no post down"}
 	register(a, takeDown, func(ctx context.Context, in *takeDownIn) (*takeDownOut, error) {
 		if callerOf(ctx).service == feed.Operator {
 			return nil, forbidden("the sub of the token is " + feed.Operator + ", and authors read this name as the one of an operator: give the service another sub")

@@ -46,6 +46,15 @@ func New(kind string, content []byte) (*File, error) {
 	return f, nil
 }
 
+// Below returns a page of HTML whose links to paths of its host lead below a prefix, "" for none.
+func Below(prefix string, page []byte) []byte {
+	var pairs []string
+	for _, link := range []string{`href="/`, `src="/`, `href=/`} { // the last is of a template
+		pairs = append(pairs, link, strings.TrimSuffix(link, "/")+prefix+"/")
+	}
+	return []byte(strings.NewReplacer(pairs...).Replace(string(page)))
+}
+
 func newVariant(content []byte) variant {
 	sum := sha256.Sum256(content)
 	return variant{content, `"` + hex.EncodeToString(sum[:16]) + `"`}

@@ -8,8 +8,7 @@ type HomeItem = Schemas['HomeItem'];
 const most = 100;
 
 // reread returns the items of a page of the home as they are now, newest first: the newest posts of the home, and
-// the older ones among the shown items that still exist. Call it at each event open and stale, before you take the
-// next event from the loop.
+// the older ones among the shown items that still exist. Call it at each event open and stale, before you take the next event from the loop.
 export async function reread(fanfare: Fanfare, shown: readonly HomeItem[], signal?: AbortSignal): Promise<HomeItem[]> {
   const page = await fanfare.get('/v1/home', { query: { expand: 'view', limit: Math.min(most, Math.max(20, shown.length)) }, signal });
   const last = page.items.at(-1)?.post.id ?? '', items: HomeItem[] = [...page.items];

@@ -21,6 +21,9 @@ test('events change a page', () => {
   for (let i = 0; i < 2; i++) take({ event: 'deleted', post_id: 'B' });
   take({ event: 'stale' });
   assert.deepEqual(ids(items), ['C', 'A']);
+  items = [{ ...item('A'), ...{ bookmarked: true } }];
+  take({ event: 'entry', item: item('A') });
+  assert.ok('bookmarked' in items[0]!, 'an entry has no marks of the reader');
 });
 
 test('events of a post change its reposts and quotes', () => {
@@ -46,6 +49,8 @@ test('an edited post that a page shows is read again', async () => {
   for (const id of ['A', 'B', 'C']) items = await renewed(fanfare, items, id);
   assert.deepEqual(items.map(({ post, repost, quote }) => [post.id, (repost ?? quote)!.post.text]), [['R', 'y'], ['Q', 'y'], ['S', 'x']]);
   assert.deepEqual(asked, ['A', 'B'], 'the page does not show the third one');
+  [items[0]] = await renewed(fanfare, [{ ...item('Q'), quote: item('A') }], 'A') as [HomeItem];
+  assert.equal(items[0].quote!.post.text, 'y', 'a page may show the post only in a quote');
 });
 
 test('a post with an end leaves the page at its end', () => {
@@ -57,6 +62,7 @@ test('a post with an end leaves the page at its end', () => {
     mock.timers.tick(5000);
     assert.deepEqual(ids(living(items)), ['A']);
     assert.equal(untilEnd(living(items)), undefined);
+    assert.equal(untilEnd([item('C', 'x', '2026-03-01T00:00:00Z')]), 2 ** 31 - 1, 'a longer timer ends at once');
   } finally {
     mock.timers.reset();
   }

@@ -2,7 +2,8 @@
 import { draw, markup, setTime, toast } from "./draw.js";
 import { face, listen as watchImages } from "./text.js";
 import { listen as watchFields } from "./compose.js";
-import { bell, call, listen, me, signOut } from "./session.js";
+import { bell, bySite, call, listen, me, signOut, stranger } from "./session.js";
+import { base } from "./base.js";
 import { tell, wire } from "./wires.js";
 import { filled, follow } from "./stream.js";
 import * as posts from "./posts.js";
@@ -64,7 +65,7 @@ const done = {
   posted(form) { form.reset(); delete form.dataset.key; tell("posted"); toast("Posted"); },
   commented(form) { form.reset(); },
   edited() { tell("edited"); toast("Saved"); },
-  deleted() { location.assign("/users/" + encodeURIComponent(me.id)); },
+  deleted() { location.assign(base + "/users/" + encodeURIComponent(me.id)); },
   removed(button) { button.closest("li").remove(); },
   quoted(form) { done.posted(form); form.closest("details").open = false; },
   reacted: posts.reacted, reposted: posts.reposted,
@@ -74,9 +75,12 @@ const done = {
   gone: signOut,
 };
 
+// path is the address of the page.
+const path = location.pathname.slice(base.length);
+
 // complete returns the settings of a page, with the ids of the address.
 function complete(page) {
-  const id = decodeURIComponent(location.pathname.split("/")[2] ?? "");
+  const id = decodeURIComponent(path.split("/")[2] ?? "");
   const url = page.url && new URL(page.url.replace("{id}", encodeURIComponent(id)), location.origin);
   const kind = new URLSearchParams(location.search).get("kind");
   if (url && kind && page.view === "reactors") url.searchParams.set("kind", kind);
@@ -88,15 +92,16 @@ function tick() {
   for (const e of document.querySelectorAll("[data-ends]")) if (new Date(e.dataset.ends) <= new Date()) e.remove();
 }
 
-function begin() {
+async function begin() {
   const main = document.getElementById("main");
   listen();
   watchImages();
   watchFields();
   // A page that the browser has kept has old data, and its stream has ended.
   addEventListener("pageshow", e => { if (e.persisted) location.reload(); });
-  if (!me.token) return main.replaceChildren(draw("signin", {}));
-  const page = complete(pages[location.pathname.replace(/^(\/(?:users|posts)\/)[^/]+/, "$1{id}")]);
+  const form = await stranger();
+  if (form) return main.replaceChildren(draw("signin", form));
+  const page = complete(pages[path.replace(/^(\/(?:users|posts)\/)[^/]+/, "$1{id}")]);
   document.title = page.title + " · Fanfare";
   main.replaceChildren(draw(page.draw, page));
   document.getElementById("account").replaceChildren(draw("account", { home: page.draw === "home", face: face(me.id, me.name, me.image), user: me.id }));
@@ -106,8 +111,9 @@ function begin() {
   });
   document.addEventListener("input", ({ target }) => { delete target.form?.dataset.key; }); // another text is another post
   setInterval(tick, 5000);
-  if (page.draw === "home") return follow();
-  if (document.getElementById("bell")) bell.asked = call("GET", "/v1/me/notifications/unread?most=10").then(answer => bell(answer.unread), () => {});
+  if (page.draw === "home") follow();
+  else if (document.getElementById("bell")) bell.asked = call("GET", "/v1/me/notifications/unread?most=10").then(answer => bell(answer.unread), () => {});
+  if (bySite) htmx.process(document.body); // htmx began before the answer of the site
 }
 
 wire({ views, done });

@@ -6,6 +6,7 @@ import { metrics, quantile, rate, sum } from "./metrics.js";
 import { measureOf, plot } from "./charts.js";
 import { showPair } from "./pair.js";
 import { cut } from "./text.js";
+import { base } from "./base.js";
 import { tell, wire } from "./wires.js";
 
 const LOOK = 2000; // the milliseconds between two looks
@@ -82,7 +83,7 @@ const progress = d => `${d.state}: ${number(d.delivered ?? 0)} of ${some(d.plann
   + (d.skipped ? `, ${number(d.skipped)} away` : "") + (d.attempts > 1 ? `, ${number(d.attempts)} attempts` : "") + (d.reason ? `: ${d.reason}` : "");
 
 async function ask(path, view) {
-  const answer = await fetch(path), text = await answer.text();
+  const answer = await fetch(base + path), text = await answer.text();
   return answer.ok ? view(JSON.parse(text)) : [{ text: text.trim() }];
 }
 
@@ -122,7 +123,7 @@ function canary(now, before) {
 }
 
 async function health() {
-  const { status, failing = [], warnings = [] } = await (await fetch("/readyz")).json();
+  const { status, failing = [], warnings = [] } = await (await fetch(base + "/readyz")).json();
   return [status, ...failing, ...warnings.map(w => "warning: " + w)].join(", ");
 }
 
@@ -135,7 +136,7 @@ function operate() {
   // past draws the hour that the process has kept. A process that shares its queues with other processes keeps none.
   const past = async () => {
     if (document.body.dataset.alone === undefined) return;
-    const answer = await fetch("/admin/history");
+    const answer = await fetch(base + "/admin/history");
     if (!answer.ok) return;
     const { series: names, looks } = await answer.json();
     const ahead = Math.max(0, (looks.at(-1)?.at ?? 0) - Date.now()); // of this machine's clock
@@ -147,7 +148,7 @@ function operate() {
   let before, then;
   const look = async () => {
     try {
-      const answer = await fetch("/metrics");
+      const answer = await fetch(base + "/metrics");
       if (!answer.ok) throw new Error(answer.statusText);
       const now = metrics(await answer.text()), time = Date.now() / 1000;
       if (before) {

@@ -1,4 +1,5 @@
 // pair.js shows the state of a pair of machines, which a process has if it is one of them.
+import { base } from "./base.js";
 import { bytes, number } from "./words.js";
 
 const seconds = ms => number(Math.round(ms / 100) / 10) + " s";
@@ -14,7 +15,7 @@ const facts = s => ({
 
 // showPair reads the state of the pair, and shows it in the card of a page.
 export async function showPair() {
-  const answer = await fetch("/admin/pair");
+  const answer = await fetch(base + "/admin/pair");
   if (!answer.ok) return; // the process has no pair, or has just ended
   const status = await answer.json(), card = document.getElementById("pair");
   for (const [name, text] of Object.entries(facts(status))) card.querySelector(`[data-fact=${name}]`).textContent = text;

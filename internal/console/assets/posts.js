@@ -2,6 +2,7 @@
 import { draw, markup, toast } from "./draw.js";
 import { exact, number, some } from "./words.js";
 import { about, cut, face, pictures, rich } from "./text.js";
+import { base } from "./base.js";
 import { call, me } from "./session.js";
 
 // LONG is the number of characters after which a list cuts a post, and MANY the number of pictures.
@@ -12,7 +13,7 @@ const kinds = () => document.body.dataset.reactions.split(",").filter(Boolean);
 // reactions returns the counts of all reactions but likes, the largest first.
 const reactions = (post, counts) => Object.entries(counts ?? {}).filter(([kind, n]) => kind !== "like" && n > 0)
   .sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
-  .map(([kind, n]) => ({ kind, number: number(n), href: `/posts/${encodeURIComponent(post)}/reactions?kind=${encodeURIComponent(kind)}` }));
+  .map(([kind, n]) => ({ kind, number: number(n), href: `${base}/posts/${encodeURIComponent(post)}/reactions?kind=${encodeURIComponent(kind)}` }));
 
 const text = (post, whole) => rich(whole ? post.text : cut(post.text, LONG), post.mentions);
 

@@ -1,7 +1,9 @@
 // session.js has the user of this tab, and the calls that no element of the page makes. The token stays
-// in the tab, and goes only to the host that served the page.
+// in the tab, and goes only to the host that served the page. Where a site identifies its users by sessions,
+// there is no token.
 import { draw, toast } from "./draw.js";
 import { another } from "./compose.js";
+import { base } from "./base.js";
 
 const keep = (name, value) => sessionStorage.setItem("fanfare." + name, value);
 export const me = {
@@ -16,7 +18,7 @@ export const me = {
 // refusal returns the text of a problem (RFC 9457).
 export const refusal = problem => problem.errors?.[0]?.detail || problem.detail || problem.title;
 
-const request = (method, path, token, body) => fetch(path, {
+const request = (method, path, token, body) => fetch(base + path, {
   method, body: body && JSON.stringify(body),
   headers: { Accept: "application/json", ...(token && { Authorization: "Bearer " + token }), ...(body && { "Content-Type": "application/json" }) },
 });
@@ -28,18 +30,41 @@ export async function call(method, path, body, token = me.token) {
   return data;
 }
 
+// bySite means that a session of the site identifies the user.
+export const bySite = document.body.dataset.site !== undefined;
+
+function enter(profile) {
+  keep("user", profile.id);
+  [me.name, me.image] = [profile.name, profile.image_url];
+}
+
+const isNew = e => Boolean(e.problem?.type?.endsWith("profile-missing"));
+
+// recognise asks the site for the user, who may have changed since the last page of the tab. It returns the values of
+// the form for somebody without a profile, null for a user.
+async function recognise() {
+  try {
+    enter(await call("GET", "/v1/me"));
+    return null;
+  } catch (e) {
+    sessionStorage.clear();
+    return { joins: isNew(e), text: isNew(e) ? "You are new here: choose a name." : e.message };
+  }
+}
+
+// stranger returns the values of the form to sign in, null for a user.
+export const stranger = () => bySite ? recognise() : me.token ? null : {};
+
 async function signIn(values) {
   const problem = document.getElementById("problem");
   problem.textContent = "";
   try {
-    const token = values.token?.trim() || (await call("POST", "/v1/dev/token", { user_id: values.user }, "")).token;
-    const profile = await (values.name ? call("PUT", "/v1/me", { name: values.name }, token) : call("GET", "/v1/me", undefined, token));
+    const token = bySite ? "" : values.token?.trim() || (await call("POST", "/v1/dev/token", { user_id: values.user }, "")).token;
+    enter(await (values.name ? call("PUT", "/v1/me", { name: values.name }, token) : call("GET", "/v1/me", undefined, token)));
     keep("token", token);
-    keep("user", profile.id);
-    [me.name, me.image] = [profile.name, profile.image_url];
     location.reload();
   } catch (e) {
-    const unknown = e.problem?.type?.endsWith("profile-missing");
+    const unknown = isNew(e);
     problem.textContent = unknown ? "You are new here: give a name, too." : e.message;
     if (unknown) document.querySelector("[name=name]").focus();
   }
@@ -47,7 +72,7 @@ async function signIn(values) {
 
 export function signOut() {
   sessionStorage.clear();
-  location.assign("/");
+  location.assign(base + "/");
 }
 
 // expired draws the form to sign in again, at the same address.
@@ -59,7 +84,7 @@ export function expired() {
 // find opens a post by its id (a ULID), or a user by an id.
 function find({ id }) {
   id = id.trim().replace(/^@/, "");
-  location.assign((/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(id) ? "/posts/" : "/users/") + encodeURIComponent(id));
+  location.assign(base + (/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(id) ? "/posts/" : "/users/") + encodeURIComponent(id));
 }
 
 // save stores all data of the user as a file.

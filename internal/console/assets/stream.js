@@ -7,6 +7,8 @@ import { byID } from "./wires.js";
 
 // QUIET is the time between two announcements, in milliseconds. A busy home would talk all the time.
 const QUIET = 10000;
+// SETTLED is the time after which every answer has a post, in milliseconds.
+const SETTLED = 10000;
 
 const fresh = [];
 function announce(item) {
@@ -48,8 +50,9 @@ function once(home) {
 }
 
 // since has the events of posts since the last request for the home: an item, or null for a deletion. The
-// answer may be older. renew has the posts that were edited since, of which the stream has only the id.
-const since = new Map(), renew = new Set();
+// answer may be older. renew has the posts that were edited since, of which the stream has only the id. arrived has the
+// posts of the events of the last SETTLED, because an answer may lack such a post.
+const since = new Map(), renew = new Set(), arrived = new Set();
 
 // changed returns an item after these events, or null if the post, or the original of a repost, was deleted.
 function changed(item) {
@@ -59,23 +62,27 @@ function changed(item) {
 
 // again reads the home. The stream does not repeat the changes that the page has missed.
 function again() {
+  clearTimeout(again.timer);
   since.clear();
   renew.clear();
   htmx.trigger("#home", "fill");
 }
 
 // filled returns the newest page of the home with the events since its request. It removes the posts that the
-// home does not have any more, and reads the older posts of the open page.
+// home does not have any more, and reads the other posts of the open page. Posts that an answer may lack stay until a later
+// answer must have them.
 export function filled(page) {
-  const ids = page.items.map(item => item.post.id), first = ids[0] ?? "", last = page.next_cursor ? ids.at(-1) : "";
-  const others = [...document.querySelectorAll("#home > .entry")].map(place).filter(id => !ids.includes(id) && id < first);
-  for (const id of others) if (id > last) document.getElementById("p-" + id).remove();
+  const ids = page.items.map(item => item.post.id), last = page.next_cursor ? ids.at(-1) : "";
+  const others = [...document.querySelectorAll("#home > .entry")].map(place).filter(id => !ids.includes(id));
+  const elsewhere = id => id < last || arrived.has(id);
+  for (const id of others) if (!elsewhere(id)) document.getElementById("p-" + id).remove();
+  if (others.some(id => id > last && arrived.has(id))) again.timer = setTimeout(again, SETTLED);
   const shown = page.items.flatMap(item => [item, item.repost ?? item]).map(item => item.post.id);
-  older([...others.filter(id => id < last), ...shown.filter(id => renew.has(id))]).catch(() => {}); // the next opening of the stream repeats it
+  renewed([...others.filter(elsewhere), ...shown.filter(id => renew.has(id))]).catch(() => {}); // the next opening of the stream repeats it
   return { ...page, items: page.items.map(changed).filter(Boolean) };
 }
 
-async function older(ids) {
+async function renewed(ids) {
   while (ids.length) {
     const { items, missing, rest = [] } = await call("GET", "/v1/posts?ids=" + ids.slice(0, 100).join());
     for (const id of missing) remove(id);
@@ -96,7 +103,7 @@ const events = {
   changed({ post_id }) {
     since.delete(post_id);
     renew.add(post_id);
-    if (cards(post_id).length) older([post_id]).catch(() => {}); // the next opening of the stream repeats it
+    if (cards(post_id).length) renewed([post_id]).catch(() => {}); // the next opening of the stream repeats it
   },
   stale: again,
   likes: data => count(data.post_id, data.count, data.reactions),
@@ -108,6 +115,8 @@ function receive(e) {
   if (message.event === "entry") {
     message.data = entry(data).replace('class="card entry"', 'class="card entry fresh"');
     message.event = ""; // htmx swaps messages without a name
+    arrived.add(data.post.id);
+    setTimeout(() => arrived.delete(data.post.id), SETTLED);
     announce(data);
   } else if (events[message.event]) {
     e.preventDefault();

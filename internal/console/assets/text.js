@@ -2,6 +2,8 @@
 // only, and tells the other host nothing about the reader's page. A page loads an image only from its
 // own host and from the hosts in data-images (Content-Security-Policy): any other image is a link.
 
+import { base } from "./base.js";
+
 // A URL ends before a quote, an angle bracket, and each invisible or turning character, because these
 // would let the link look like another link.
 const words = /https?:\/\/[^\s<>"'`\p{C}]+|(?<![\p{L}\p{N}_.@/-])@[A-Za-z0-9_-][A-Za-z0-9_.:@|-]*/giu;
@@ -33,7 +35,7 @@ function outside(url, text) {
 
 function person(text, mentions) {
   for (let id = text.slice(1); id; id = id.slice(0, -1)) {
-    if (mentions.includes(id)) return link("/users/" + encodeURIComponent(id), "@" + id);
+    if (mentions.includes(id)) return link(base + "/users/" + encodeURIComponent(id), "@" + id);
     if (!/[.:|]$/.test(id)) return null;
   }
   return null;
@@ -76,7 +78,7 @@ const DEMO = "/console/pictures/";
 export function source(text) {
   const url = text && address(text);
   if (!url) return "";
-  if (url.pathname.startsWith(DEMO)) return url.pathname;
+  if (url.pathname.startsWith(DEMO)) return base + url.pathname;
   return [location.origin, ...document.body.dataset.images.split(" ")].includes(url.origin) ? url.href : "";
 }
 

@@ -3,6 +3,7 @@
 import { draw, toast } from "./draw.js";
 import { mentioned } from "./text.js";
 import { gather } from "./compose.js";
+import { base } from "./base.js";
 import { expired, me, refusal } from "./session.js";
 
 export const tell = name => htmx.trigger(document.body, name);
@@ -16,6 +17,7 @@ function values({ request, sourceElement, vals }) {
 }
 
 function configure({ request, sourceElement }) {
+  request.action = base + request.action;
   request.headers.Accept = request.headers.Accept?.includes("event-stream") ? "text/event-stream" : "application/json";
   if (me.token) request.headers.Authorization = "Bearer " + me.token;
   if (sourceElement.dataset.view === "posted") request.headers["Idempotency-Key"] = sourceElement.dataset.key ||= String(crypto.getRandomValues(new Uint32Array(4)));

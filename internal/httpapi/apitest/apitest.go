@@ -36,6 +36,8 @@ type Target struct {
 	// Reactions reports whether the kinds love and wow are configured, in addition to
 	// like.
 	Reactions bool
+	// Events reports whether events are kept.
+	Events bool
 	// DevTokens reports whether the API has /v1/dev/token.
 	DevTokens bool
 	// Lacks, if not nil, reports whether the API does not promise this status for a path. Exercise skips
@@ -117,7 +119,7 @@ func Exercise(t *testing.T, target Target) {
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), silentRows(), postRows(), commentRows(), likeRows(target), reactionRows(target), viewRows(target), idRows(),
-		homeRows(), muteRows(), blockRows(), ownRows(), repostRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), takeDownRows(), notificationRows(target), exportRows(target), lastRows(target), dataRows())
+		homeRows(), muteRows(), blockRows(), ownRows(), repostRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), takeDownRows(), notificationRows(target), eventRows(target), exportRows(target), lastRows(target), dataRows())
 	rows = append(rows, strangerRows(rows)...)
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {

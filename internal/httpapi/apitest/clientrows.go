@@ -329,6 +329,13 @@ func leaveMethods() []methodRow {
 			return errors.Join(refused(without, http.StatusForbidden), err, err2, err3,
 				expect(down.Reason == "a reason" && down.By != "" && !down.At.IsZero() && again == down && seen.TakenDown != nil && *seen.TakenDown == down, seen))
 		}},
+		{method: "Events", path: "/v1/events", call: func(ctx context.Context, s *callers) error {
+			first, err := s.service.Events(ctx, "", 1, 20*time.Second)
+			more, err2 := s.service.Events(ctx, first.Next, 0, 20*time.Second)
+			_, err3 := s.ann.Events(ctx, "", 0, 0)
+			return errors.Join(err, err2, refused(err3, http.StatusForbidden),
+				expect(len(first.Events) == 1 && first.Events[0].Position == first.Next && len(first.Events[0].Event) > 0 && len(more.Events) > 0 && more.Events[0].Position > first.Next, more))
+		}},
 		{method: "Export", path: "/v1/me/export", call: func(ctx context.Context, s *callers) error {
 			var out strings.Builder
 			err := s.ann.Export(ctx, &out)

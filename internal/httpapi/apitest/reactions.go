@@ -81,11 +81,12 @@ func reactionMethods(kinds bool) []methodRow {
 		{method: "ReactionCount", path: "/v1/posts/p/reactions/count", soon: true, call: func(ctx context.Context, s *callers) error {
 			return answer(s.ann.ReactionCount(ctx, s.first.ID))(func(c client.ReactionCount) bool { return maps.Equal(c.Counts, map[string]int64{kind: 1}) })
 		}},
-		{method: "Reactions", path: "/v1/posts/p/reactions", call: func(ctx context.Context, s *callers) error {
+		// The count may be of the like before this reaction, so these rows wait, too.
+		{method: "Reactions", path: "/v1/posts/p/reactions", soon: true, call: func(ctx context.Context, s *callers) error {
 			return errors.Join(listed(ctx, s.ann.Reactions(s.first.ID, ""), reactor, s.benID+" "+kind), listed(ctx, s.ann.Reactions(s.first.ID, kind), reactor, s.benID+" "+kind),
 				listed(ctx, s.ann.Reactions(s.first.ID, "other"), reactor))
 		}},
-		{method: "ReactionOf", path: "/v1/posts/p/reactions/by/u", call: func(ctx context.Context, s *callers) error {
+		{method: "ReactionOf", path: "/v1/posts/p/reactions/by/u", soon: true, call: func(ctx context.Context, s *callers) error {
 			return answer(s.ann.ReactionOf(ctx, s.first.ID, s.benID))(func(r client.Reactor) bool { return reactor(r) == s.benID+" "+kind && !r.At.IsZero() })
 		}},
 		{method: "ReactionsByUser", path: "/v1/users/u/reactions", soon: true, call: func(ctx context.Context, s *callers) error {

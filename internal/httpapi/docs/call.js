@@ -1,5 +1,5 @@
 // call.js has the form that sends a call, and the token that calls have.
-import { el, find } from "./dom.js";
+import { base, el, find } from "./dom.js";
 import { samples } from "./samples.js";
 import { example } from "./schema.js";
 
@@ -23,7 +23,7 @@ const kindOf = (path, name) => name === "comment" ? "comment" : name === "id" &&
 
 // call returns the call that the fields describe.
 function callOf(doc, { path, method, op, stream, lines }, inputs, text) {
-  const headers = {}, query = new URLSearchParams(), auth = op.security.some(s => s.bearer);
+  const headers = {}, query = new URLSearchParams(), auth = !find("token-form").hidden && op.security.some(s => s.bearer);
   if (auth) headers.Authorization = "Bearer " + (token() || "TOKEN");
   let target = path;
   for (const { p, input } of inputs) {
@@ -35,7 +35,7 @@ function callOf(doc, { path, method, op, stream, lines }, inputs, text) {
   if (text) headers["Content-Type"] = "application/json";
   return {
     op, path, stream, lines, auth, token: token() || "TOKEN", method: method.toUpperCase(), headers, body: text ? text.value : undefined,
-    url: target + (query.size ? "?" + query : ""), paged: inputs.some(({ p }) => p.name === "cursor"),
+    url: base + target + (query.size ? "?" + query : ""), paged: inputs.some(({ p }) => p.name === "cursor"),
     values: inputs.map(({ p, input }) => ({ name: p.name, place: p.in, given: input.value, number: p.schema.type === "integer", example: String(example(doc, p.schema)) })),
   };
 }
@@ -117,7 +117,7 @@ export function tokens(doc) {
   form.addEventListener("submit", async e => {
     e.preventDefault();
     try {
-      const res = await fetch("/v1/dev/token", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ user_id: find("dev-user").value }) });
+      const res = await fetch(base + "/v1/dev/token", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ user_id: find("dev-user").value }) });
       const given = await res.json();
       if (!res.ok) throw new Error(given.detail || res.status);
       input.value = given.token;

@@ -8,6 +8,10 @@ export const el = (tag, props, ...children) => {
   e.append(...children.filter(c => c !== null && c !== undefined));
   return e;
 };
+
+// base is the path below which the page and the API are, "" for the root.
+export const base = new URL("..", import.meta.url).pathname.slice(0, -1);
+
 export const find = id => document.getElementById(id);
 
 // A browser may refuse to store anything: then a choice lasts as long as the page.

@@ -1,6 +1,6 @@
 // The page shows /openapi.json, and sends calls to the service that serves the page.
 import { form, tokens } from "./call.js";
-import { el, find } from "./dom.js";
+import { base, el, find } from "./dom.js";
 import { resolve, rules, shape } from "./schema.js";
 
 function body(doc, title, content) {
@@ -97,7 +97,7 @@ function show() {
 }
 
 async function draw() {
-  const res = await fetch("/openapi.json");
+  const res = await fetch(base + "/openapi.json");
   if (!res.ok) throw new Error(res.status);
   const doc = await res.json();
   const list = find("list"), calls = el("div", {}), entries = [], headings = [];

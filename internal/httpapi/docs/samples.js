@@ -1,6 +1,6 @@
 // samples.js writes a call as code. A call has op, method, path (the template), values (of the path and the query), url
 // (without the origin), headers, body, token, and stream.
-import { el, keep, kept } from "./dom.js";
+import { base, el, keep, kept } from "./dom.js";
 
 const quoted = s => "'" + s.replaceAll("'", "'\\''") + "'";
 const parse = text => { try { return JSON.parse(text); } catch { return undefined; } };
@@ -19,7 +19,7 @@ function go(call) {
   for (const { given, example } of call.values) {
     if (given && example) source = source.replaceAll(JSON.stringify(example), () => JSON.stringify(given));
   }
-  const made = call.auth ? `client.New(${JSON.stringify(location.origin)}, client.WithToken(${JSON.stringify(call.token)}))` : `client.New(${JSON.stringify(location.origin)})`;
+  const made = call.auth ? `client.New(${JSON.stringify(location.origin + base)}, client.WithToken(${JSON.stringify(call.token)}))` : `client.New(${JSON.stringify(location.origin + base)})`;
   return `// import "fanfare/client"\nc, err := ${made}\nif err != nil {\n\treturn err\n}\n\n${source.replace(/^err :=/m, "err =").trimEnd()}`;
 }
 
@@ -37,7 +37,7 @@ function python(v) {
 }
 
 function typeScript(call) {
-  const head = `import { Fanfare } from "fanfare-client";\n\nconst fanfare = new Fanfare({ baseUrl: ${JSON.stringify(location.origin)}${call.auth ? `, token: ${JSON.stringify(call.token)}` : ""} });\n`;
+  const head = `import { Fanfare } from "fanfare-client";\n\nconst fanfare = new Fanfare({ baseUrl: ${JSON.stringify(location.origin + base)}${call.auth ? `, token: ${JSON.stringify(call.token)}` : ""} });\n`;
   if (call.stream) return head + "for await (const event of fanfare.live()) console.log(event);";
   if (call.lines) { // the answer is not one value of JSON, so no client reads it
     return `const answer = await fetch(${JSON.stringify(location.origin + call.url)}, {\n  headers: ${script(call.headers)},\n});\nconsole.log(await answer.text());`;
