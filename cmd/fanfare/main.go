@@ -70,7 +70,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if errors.Is(out.fault(), syscall.EPIPE) { // the reader of the output has enough
 		return daemon.ExitFailure
 	}
-	line := daemon.OneLine(err)
+	line := strings.Replace(daemon.OneLine(err), "Did you mean this? ", "did you mean ", 1) // cobra's own text, as in group and meantFlag
 	if help := command.CommandPath() + " --help"; !*began && !strings.Contains(line, help) {
 		line += ": see " + help // cobra names the fault, but no remedy
 	}
@@ -193,9 +193,9 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 				c.SuggestionsMinimumDistance = suggested
 				meant := ""
 				if best := c.SuggestionsFor(args[0]); len(best) > 0 {
-					meant = fmt.Sprintf("did you mean %s? ", best[0])
+					meant = "; did you mean " + best[0]
 				}
-				return wrongUse(fmt.Errorf("unknown command %q: %ssee fanfare %s --help", args[0], meant, use))
+				return wrongUse(fmt.Errorf("unknown command %q%s: see fanfare %s --help", args[0], meant, use))
 			}
 			return wrongUse(fmt.Errorf("name one of its commands: see fanfare %s --help", use))
 		},

@@ -19,6 +19,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: push URL ENDPOINT FILE")
+		os.Exit(2)
+	}
 	fmt.Fprintln(os.Stderr, "push:", run(context.Background(), os.Args[1], os.Args[2], os.Args[3]))
 	os.Exit(1)
 }

@@ -252,6 +252,27 @@ func TestTheNameOfAFieldHasOneSpelling(t *testing.T) {
 	assert.Equal(t, http.StatusCreated, w.call(t, "ann", "POST", "/v1/posts", `{"text":"Hello","data":{"Any":{"Name":1}}}`).Code)
 }
 
+// People read the details, so that a detail says what a value must be, in words and not in those of the schema's library.
+func TestAFaultOfAValueSaysWhatTheValueMustBe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.profile(t, "ann")
+	for _, c := range []struct{ method, path, body, field, detail string }{
+		{"POST", "/v1/posts/01JZ0000000000000000000000/comments", `{"text":""}`, "text", "must not be empty"},
+		{"PUT", "/v1/me", `{"name":"` + strings.Repeat("n", 101) + `"}`, "name", "must have at most 100 characters"},
+		{"POST", "/v1/posts", `{"text":3}`, "text", "must be a string"},
+		{"POST", "/v1/posts", `{"text":"Hello","images":{}}`, "images", "is not a JSON array"},
+		{"POST", "/v1/posts", `{"text":"Hello","mentions":[` + strings.Repeat(`"bob",`, 50) + `"bob"]}`, "mentions", "must have at most 50 items"},
+		{"POST", "/v1/posts", `{"text":"Hello","data":3}`, "data", "is not a JSON object"},
+		{"GET", "/v1/home?limit=101", "", "limit", "must be at most 100"},
+		{"GET", "/v1/home?limit=0", "", "limit", "must be at least 1"},
+		{"GET", "/v1/home?source=pill", "", "source", `must be one of "push, pull"`},
+	} {
+		found := problem(t, w.call(t, "ann", c.method, c.path, c.body), http.StatusUnprocessableEntity, "invalid").Errors
+		assert.Equalf(t, []httpapi.FieldError{{Field: c.field, Detail: c.detail}}, found, "%s %s", c.method, c.path)
+	}
+}
+
 func TestDocumentNamesEveryCall(t *testing.T) {
 	var doc struct {
 		OpenAPI string

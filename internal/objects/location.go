@@ -45,7 +45,7 @@ func Parse(text string) (Location, error) {
 	case "s3":
 		prefix := strings.Trim(u.Path, "/")
 		if !bucketName.MatchString(u.Host) {
-			return wrong("has no name of a bucket")
+			return wrong("needs the name of a bucket, which has 3 to 63 of a-z, 0-9, - and .")
 		}
 		if prefix != "" && !validName.MatchString(prefix) {
 			return wrong("has a prefix that is no name of objects")

@@ -1,6 +1,6 @@
 import { live, type LiveEvent } from './live.js';
 import { bodyOf, foreign, isHarmless, isUnanswered, mediaOf, NoAnswer, Problem, refusalOf, textOf } from './answer.js';
-import { bodiless, type Answer, type Args, type Item, type Listed, type Method, type Path } from './types.js';
+import { bodiless, type Answer, type Args, type AsView, type Item, type Listed, type Method, type Path, type Schemas, type Viewable, type Viewed } from './types.js';
 import { backoff, joined, sleep } from './wait.js';
 
 export interface Options {
@@ -56,7 +56,9 @@ export class Fanfare {
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
   }
 
-  get<P extends Path<'get'>>(path: P, ...[params]: Args<'get', P>): Promise<Answer<'get', P>> {
+  get<P extends Viewable>(path: P, params: AsView<P>): Promise<Viewed<P>>;
+  get<P extends Path<'get'>>(path: P, ...[params]: Args<'get', P>): Promise<Answer<'get', P>>;
+  get(path: string, params?: Request): Promise<unknown> {
     return this.#call('get', path, params);
   }
 
@@ -77,10 +79,11 @@ export class Fanfare {
   }
 
   // all iterates over the items of a list, page by page.
-  async *all<P extends Listed>(path: P, ...[params]: Args<'get', P>): AsyncGenerator<Item<P>, void, void> {
-    const of = (params ?? {}) as Request;
+  all<P extends Listed & Viewable>(path: P, params: AsView<P>): AsyncGenerator<Schemas['PostView'], void, void>;
+  all<P extends Listed>(path: P, ...[params]: Args<'get', P>): AsyncGenerator<Item<P>, void, void>;
+  async *all(path: string, of: Request = {}): AsyncGenerator<unknown, void, void> {
     for (let cursor: string | undefined; ; ) {
-      const page = await this.#call<{ items: Item<P>[]; next_cursor?: string }>('get', path, { ...of, query: { ...of.query, cursor } });
+      const page = await this.#call<{ items: unknown[]; next_cursor?: string }>('get', path, { ...of, query: { ...of.query, cursor } });
       if (!Array.isArray(page.items)) throw new NoAnswer('the answer is not a list');
       yield* page.items;
       cursor = page.next_cursor;

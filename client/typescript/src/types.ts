@@ -37,6 +37,17 @@ export type Answer<M extends Method, P extends Path<M>> =
 // Item is the type of an item in a list.
 export type Item<P extends Path<'get'>> = Answer<'get', P> extends { items: (infer T)[] } ? T : never;
 
+type View = Schemas['PostView'];
+
+// Viewed is the form of an answer with expand=view, for a call whose answer has two forms.
+export type Viewed<P extends Path<'get'>> = Extract<Answer<'get', P>, View | { items: View[] }>;
+
+// Viewable is the type of the paths whose answer has another form with expand=view.
+export type Viewable = { [P in Path<'get'>]: [Exclude<Answer<'get', P>, Viewed<P>>] extends [never] ? never : [Viewed<P>] extends [never] ? never : P }[Path<'get'>];
+
+// AsView has the parameters of a call with expand=view.
+export type AsView<P extends Path<'get'>> = Params<'get', P> & { query: { expand: 'view' } };
+
 // Listed is the type of the paths with a paged list.
 export type Listed = { [P in Path<'get'>]: Has<Part<Operation<'get', P>, 'query'>, 'cursor'> extends true ? P : never }[Path<'get'>];
 

@@ -1,15 +1,14 @@
-import { applied, living, reread, untilEnd, type Fanfare, type LiveEvent, type Schemas } from 'fanfare-client';
+import { applied, living, reread, untilEnd, type Fanfare, type LiveEvent, type PageItem } from 'fanfare-client';
 import { useEffect, useReducer, useRef } from 'react';
 
-type Item = Schemas['HomeItem'];
 type Change = LiveEvent | { event: 'connecting' } | { event: 'refused' | 'failed'; error: unknown }
-  | { event: 'page'; items: Item[] } | { event: 'ended' } | { event: 'liked'; id: string; liked: boolean };
+  | { event: 'page'; items: PageItem[] } | { event: 'ended' } | { event: 'liked'; id: string; liked: boolean };
 
 interface Home {
   of?: Fanfare;
   state: string;
   error?: unknown;
-  items: Item[]; // newest first, each post once
+  items: PageItem[]; // newest first, each post once
   unread?: number; // undefined if notifications are off
 }
 
@@ -58,7 +57,7 @@ export function useHome(fanfare: Fanfare | undefined) {
   }, [home.items, home.of]);
 
   // A like is an event: the answer means that the event is durable, and the count follows by the stream.
-  const like = (of: Fanfare, { post: { id }, liked }: Item) => {
+  const like = (of: Fanfare, { post: { id }, liked }: PageItem) => {
     const tell = (change: Change) => dispatch({ of, change });
     tell({ event: 'liked', id, liked: !liked });
     const answer = liked ? of.delete('/v1/posts/{id}/like', { path: { id } }) : of.put('/v1/posts/{id}/like', { path: { id } });

@@ -63,11 +63,9 @@ func machine(e *Estimate, p Prices) (dollars float64, carried bool) {
 // verdict compares the alternatives in one sentence.
 func (e *Estimate) verdict() string {
 	switch users := e.Load.Users; {
-	case users < 100_000:
-		tasks := slices.IndexFunc(e.Lines, func(line Line) bool { return strings.HasPrefix(line.Name, "tasks") })
-		return fmt.Sprintf("Below 100,000 users one machine is the cheap way: %.0f %% of this bill are tasks that mostly idle.", 100*e.Lines[tasks].Dollars/e.Dollars)
 	case users < 1_000_000:
-		return "Below a million users take this shape for availability, not for its price."
+		tasks := slices.IndexFunc(e.Lines, func(line Line) bool { return strings.HasPrefix(line.Name, "tasks") })
+		return fmt.Sprintf("Below a million users one machine costs less: take this shape for availability. Tasks are %.0f %% of this bill.", 100*e.Lines[tasks].Dollars/e.Dollars)
 	case e.Deployment.Billing == OnDemand:
 		return "On demand this is the dearest of the usual ways. It buys that a machine or a zone may die without a lost answer, no operations, and no cliff."
 	}
