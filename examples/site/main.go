@@ -1,7 +1,7 @@
 // Program site is a small website with users of its own. Its sessions identify the users of the feed, which is below
 // /feed/, so nobody needs a token. In a clone:
 //
-//	cd examples/site && go run .
+//	cd examples/site && go run .   # the first build takes minutes
 //
 // Then http://127.0.0.1:8080/ asks who you are, and http://127.0.0.1:8080/feed/ is the console.
 package main
