@@ -35,6 +35,7 @@ type archived struct {
 	journal *journal
 	process *archivedProcess // nil between two processes
 	loss    *loss            // nil if no restore is due
+	upTo    time.Time        // the time up to which the processes that died brought everything to the archive
 }
 
 // archivedProcess is the archive of one process.
@@ -217,11 +218,13 @@ func (a *archived) halt() {
 	}
 }
 
-// closed is called after the stores of a process are closed.
+// closed is called after the stores of a process are closed. The next process may write to the archive before recover is
+// called: its segments have the time of the start, also for the last frames of the process that died.
 func (a *archived) closed() {
 	if a == nil || a.process == nil {
 		return
 	}
+	a.upTo = a.last()
 	if err := a.process.Close(); err != nil {
 		a.fail("close: %v", err)
 	}

@@ -76,7 +76,7 @@ func (a *archived) recover() {
 	if a.loss = nil; l != nil {
 		a.checkLoss(l)
 	}
-	a.journal.died(a.last())
+	a.journal.died(a.upTo)
 }
 
 func (a *archived) checkLoss(l *loss) {
@@ -104,7 +104,7 @@ func (a *archived) checkLoss(l *loss) {
 	}
 }
 
-// last returns the time up to which the archive has everything.
+// last returns the time of the last segment.
 func (a *archived) last() (at time.Time) {
 	ctx, opened := context.Background(), a.opened(a.objects)
 	chain, err := opened.Chain(ctx, 0, 0)
