@@ -210,6 +210,31 @@ func TestADeletionDuringTheFirstEventOfAnAuthorIsTold(t *testing.T) {
 	})
 }
 
+// A user follows an author through another process after this process has read the list of authors. A replay sends the author's
+// first posts, and the other looks do not see these posts.
+func TestAReplayListsTheAuthorsThatItShows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		raw := tabletest.NewMemory()
+		a := newAPI(t, raw, rare)
+		_, last := a.client(t, "ann", "").leave()
+		st, err := a.Open(t.Context(), live.Caller{User: "ann"}, last)
+		require.NoError(t, err)
+		pause(time.Second)
+		follow(t, raw, "ann", "ben")
+		a.store = raw
+		post, other := a.published(t, "ben", "ann"), a.published(t, "ben", "ann")
+		c := a.serve(t, st, last)
+		pause(time.Second)
+		require.Equal(t, []string{post, other}, c.posts)
+		a.Deleted("ben", post, false)
+		a.Edited("ben", other, false)
+		pause(time.Second)
+		assert.Equal(t, []string{post}, c.deleted)
+		assert.Equal(t, []string{other + " x"}, c.edited)
+	})
+}
+
 // The page of each client is the home at the end, whatever happens between the looks: no deleted post
 // stays, and each post has its last text.
 func TestAPageFollowsTheHome(t *testing.T) {

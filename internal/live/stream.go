@@ -201,6 +201,7 @@ func (st *Stream) replay(ctx context.Context) ([]byte, error) {
 					return err
 				}
 				frames = append(frames, frame...)
+				hm.hub.readers.shown(hm, item.Post.AuthorID) // after it joins, the stream gets the changes since its opening
 			}
 			hm.hub.cfg.Counters.StreamEvents("entry", len(items))
 			if len(frames) >= replayBytes {
