@@ -397,9 +397,83 @@ func TestTooManyEditsMakeAPageStale(t *testing.T) {
 		a.Edited("ben", fmt.Sprintf("%026d", 0), false)
 		pause(time.Millisecond)
 		assert.Zero(t, c.stale.Load(), "the post waits already")
-		a.Edited("ben", fmt.Sprintf("%026d", 64), false)
+		for i := range 10 {
+			a.Edited("ben", fmt.Sprintf("%026d", 64+i), false)
+		}
 		pause(time.Second)
-		assert.EqualValues(t, 1, c.stale.Load())
+		assert.EqualValues(t, 1, c.stale.Load(), "the other posts wait")
+	})
+}
+
+// The posts of which a joining stream has to hear leave no room for the posts of which the other stream has to hear.
+func TestTooManyEditsBeforeAStreamJoinsMakeAllPagesStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory(), rare)
+		follow(t, a.store, "ann", "ben")
+		first := a.client(t, "ann", "")
+		pause(time.Second)
+		_, last := a.client(t, "ann", "").leave()
+		st, err := a.Open(t.Context(), live.Caller{User: "ann"}, last)
+		require.NoError(t, err)
+		for i := range 80 {
+			a.Edited("ben", fmt.Sprintf("%026d", i), false)
+			pause(time.Duration(i/40) * 100 * time.Millisecond)
+		}
+		pause(10 * time.Second)
+		require.Zero(t, first.stale.Load())
+		second := a.serve(t, st, last)
+		pause(time.Second)
+		assert.EqualValues(t, 1, first.stale.Load())
+		assert.EqualValues(t, 1, second.stale.Load())
+	})
+}
+
+// A stream that joins gets stale if the ring has forgotten changes since its opening. The other streams have got these changes.
+func TestForgottenChangesBeforeAStreamJoinsMakeItsPageStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory(), rare)
+		first := a.client(t, "ann", "")
+		pause(time.Second)
+		_, last := a.client(t, "ann", "").leave()
+		st, err := a.Open(t.Context(), live.Caller{User: "ann"}, last)
+		require.NoError(t, err)
+		for i := range live.MostRecent + 1 {
+			a.Deleted("stranger", fmt.Sprintf("%026d", i), false)
+		}
+		pause(time.Minute)
+		second := a.serve(t, st, last)
+		pause(time.Second)
+		assert.EqualValues(t, 1, second.stale.Load())
+		assert.Zero(t, first.stale.Load())
+	})
+}
+
+// Looks at edited posts wait for the units of all looks.
+func TestALookAtEditedPostsWaitsForUnits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { c.Units = 1 })
+		follow(t, a.store, "ann", "ben")
+		c := a.client(t, "ann", "")
+		pause(time.Minute)
+		var posts []string
+		for range 40 {
+			posts = append(posts, a.published(t, "ben", "ann"))
+		}
+		pause(time.Minute)
+		require.Len(t, c.posts, 40)
+		for _, post := range posts {
+			a.Edited("ben", post, false)
+		}
+		pause(time.Second)
+		require.Len(t, c.edited, 40)
+		a.Edited("ben", posts[0], false)
+		pause(3 * time.Second)
+		assert.Len(t, c.edited, 40)
+		pause(20 * time.Second)
+		assert.Len(t, c.edited, 41)
 	})
 }
 
@@ -444,15 +518,19 @@ func TestAChangeBeforeTheListIsToldAfterTheList(t *testing.T) {
 		c := a.client(t, "ann", "")
 		require.NoError(t, s.DeletePost(t.Context(), "ben", post))
 		edit(t, s, "ben", other, "y")
+		a.Edited("stranger", "p", true)
 		pause(3 * time.Second)
 		assert.Equal(t, []string{post}, c.deleted)
 		assert.Equal(t, []string{other + " y"}, c.edited)
+		assert.Len(t, c.changed, 1, "the list does not decide about it")
 		for i := range live.MostRecent + 1 { // the list is read again after 30 minutes
 			a.Deleted("stranger", fmt.Sprintf("%026d", i), false)
 		}
 		assert.Zero(t, c.stale.Load())
 		pause(31 * time.Minute)
 		assert.EqualValues(t, 1, c.stale.Load(), "the ring has forgotten some changes")
+		pause(31 * time.Minute)
+		assert.EqualValues(t, 1, c.stale.Load(), "the ring has all changes since the second list")
 	})
 }
 
@@ -553,6 +631,7 @@ func TestNoEventOfAPostFollowsItsDeletion(t *testing.T) {
 							a.Deleted("stranger", fmt.Sprintf("%026d", i), false)
 						}
 					}
+					<-time.After(10 * time.Millisecond) // a later look does not see that
 				}
 				if !edits {
 					looks.during.Store(&during)
@@ -690,7 +769,7 @@ func TestATailThatWasAwayMakesPagesStale(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, p, c := rules(t)
-		for _, away := range []time.Duration{50 * time.Second, 70 * time.Second} {
+		for _, away := range []time.Duration{57 * time.Second, 62 * time.Second} {
 			p.fail(true)
 			pause(away)
 			p.fail(false)
@@ -703,15 +782,18 @@ func TestATailThatWasAwayMakesPagesStale(t *testing.T) {
 // unreadable is a frame that cannot be encoded.
 func unreadable(string) ([]byte, error) { return nil, errors.New("no frame") }
 
-func TestADeletionWithoutAFrameMakesThePageStale(t *testing.T) {
+func TestAChangeWithoutAFrameMakesThePageStale(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { c.Frames.Deleted = unreadable })
+		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { c.Frames.Deleted, c.Frames.Changed = unreadable, unreadable })
 		c := a.client(t, "ann", "")
 		pause(time.Second)
 		a.Deleted("ann", "p", false)
 		synctest.Wait()
 		assert.EqualValues(t, 1, c.stale.Load())
+		a.Edited("stranger", "q", true)
+		synctest.Wait()
+		assert.EqualValues(t, 2, c.stale.Load())
 	})
 }
 

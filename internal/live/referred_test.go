@@ -84,25 +84,33 @@ func TestAQuotedPostIsReferredTo(t *testing.T) {
 // A look that has read a repost with the former text sends the repost after the edit was told.
 func TestAnEditDuringALookIsToldAfterTheLook(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		looks := &duringLook{}
-		a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { looks.Homes = c.Homes; c.Homes = looks })
-		s, _ := serviceOf(a.store)
-		follow(t, a.store, "ann", "ben")
-		ann := a.client(t, "ann", "")
-		pause(time.Second)
-		var post string
-		during := func(string) { edit(t, s, "user0", post, "second") }
-		p, err := s.CreatePost(t.Context(), "user0", feed.PostInput{Content: feed.Content{Text: "first"}})
-		require.NoError(t, err)
-		post = p.ID
-		looks.during.Store(&during)
-		r, err := s.Repost(t.Context(), "ben", post)
-		require.NoError(t, err)
-		a.deliver(t, "ben", r.ID, "ann")
-		pause(time.Second)
-		assert.Equal(t, []string{post + " after 0", post + " after 1"}, ann.changed)
-	})
+	for _, listed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			looks := &duringLook{}
+			a := newAPI(t, tabletest.NewMemory(), rare, func(c *live.Config) { looks.Homes = c.Homes; c.Homes = looks })
+			s, _ := serviceOf(a.store)
+			follow(t, a.store, "ann", "ben")
+			if listed {
+				follow(t, a.store, "ann", "user0")
+			}
+			ann := a.client(t, "ann", "")
+			pause(time.Second)
+			p, err := s.CreatePost(t.Context(), "user0", feed.PostInput{Content: feed.Content{Text: "first"}})
+			require.NoError(t, err)
+			during := func(string) { edit(t, s, "user0", p.ID, "second") }
+			looks.during.Store(&during)
+			r, err := s.Repost(t.Context(), "ben", p.ID)
+			require.NoError(t, err)
+			a.deliver(t, "ben", r.ID, "ann")
+			pause(time.Second)
+			if listed {
+				assert.Equal(t, []string{p.ID + " second"}, ann.edited)
+				assert.Empty(t, ann.changed)
+			} else {
+				assert.Equal(t, []string{p.ID + " after 0", p.ID + " after 1"}, ann.changed)
+			}
+		})
+	}
 }
 
 func TestAnEditBeforeAStreamJoinsIsTold(t *testing.T) {
@@ -115,6 +123,8 @@ func TestAnEditBeforeAStreamJoinsIsTold(t *testing.T) {
 		pause(time.Second)
 		post, repost := reposted(t, a, s, "ann")
 		pause(time.Second)
+		other := a.client(t, "ann", "")
+		pause(time.Second)
 		_, last := first.leave()
 		edit(t, s, "user0", post, "second") // its page shows this text
 		pause(time.Second)
@@ -124,9 +134,18 @@ func TestAnEditBeforeAStreamJoinsIsTold(t *testing.T) {
 		ann := a.serve(t, st, last)
 		pause(time.Second)
 		assert.Equal(t, []string{post + " after 0"}, ann.changed)
+		assert.Len(t, other.changed, 2, "it was told of both edits before")
 		require.NoError(t, s.EndRepost(t.Context(), "ben", repost))
 		synctest.Wait()
 		assert.Equal(t, []string{repost}, ann.deleted)
+		pause(time.Second)
+		st, err = a.Open(t.Context(), live.Caller{User: "ann"}, ann.last)
+		require.NoError(t, err)
+		require.NoError(t, s.DeletePost(t.Context(), "user0", post))
+		late := a.serve(t, st, ann.last)
+		pause(time.Second)
+		assert.Equal(t, []string{post}, late.deleted)
+		assert.Equal(t, []string{repost, post}, other.deleted)
 	})
 }
 
