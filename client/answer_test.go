@@ -252,6 +252,10 @@ func TestStreamsAreReadByTheStandard(t *testing.T) {
 							got = append(got, "edited "+u.Edited.Post.ID)
 						case u.Deleted != nil:
 							got = append(got, "deleted "+u.Deleted.PostID)
+						case u.Changed != nil:
+							got = append(got, "changed "+u.Changed.PostID)
+						case u.Likes != nil:
+							got = append(got, fmt.Sprint("likes ", u.Likes.PostID, " ", u.Likes.Count, " ", u.Likes.Reactions["like"]))
 						case u.Stale:
 							got = append(got, "stale")
 						case u.Unread != nil:

@@ -160,6 +160,8 @@ test('streams are read by the HTML standard', async () => {
           if (event.event === 'entry') got.push(`entry ${event.item.post.id}`);
           if (event.event === 'edited') got.push(`edited ${event.item.post.id}`);
           if (event.event === 'deleted') got.push(`deleted ${event.post_id}`);
+          if (event.event === 'changed') got.push(`changed ${event.post_id}`);
+          if (event.event === 'likes') got.push(`likes ${event.likes.post_id} ${event.likes.count} ${event.likes.reactions?.like}`);
           if (event.event === 'stale') got.push('stale');
           if (event.event === 'notifications') got.push(`unread ${event.unread}`);
         }

@@ -24,6 +24,9 @@ test('events change a page', () => {
   items = [{ ...item('A'), ...{ bookmarked: true } }];
   take({ event: 'entry', item: item('A') });
   assert.ok('bookmarked' in items[0]!, 'an entry has no marks of the reader');
+  take({ event: 'likes', likes: { post_id: 'A', count: 2, reactions: { like: 2, wow: 1 } } });
+  take({ event: 'likes', likes: { post_id: 'A', count: 3 } });
+  assert.deepEqual([items[0]!.like_count, items[0]!.reactions], [3, { like: 2, wow: 1 }], 'a count without reactions leaves them');
 });
 
 test('events of a post change its reposts and quotes', () => {
@@ -51,6 +54,8 @@ test('an edited post that a page shows is read again', async () => {
   assert.deepEqual(asked, ['A', 'B'], 'the page does not show the third one');
   [items[0]] = await renewed(fanfare, [{ ...item('Q'), quote: item('A') }], 'A') as [HomeItem];
   assert.equal(items[0].quote!.post.text, 'y', 'a page may show the post only in a quote');
+  [items[0]] = await renewed(fanfare, [item('A')], 'A') as [HomeItem];
+  assert.equal(items[0].post.text, 'y', 'or only as itself');
 });
 
 test('a post with an end leaves the page at its end', () => {
@@ -61,6 +66,12 @@ test('a post with an end leaves the page at its end', () => {
     assert.deepEqual(ids(living(items)), ['B', 'A']);
     mock.timers.tick(5000);
     assert.deepEqual(ids(living(items)), ['A']);
+    assert.equal(untilEnd(items), 0);
+    for (const event of [{ event: 'stale' }, { event: 'entry', item: item('A') }, { event: 'edited', item: item('A') }, { event: 'deleted', post_id: 'C' }, { event: 'likes', likes: { post_id: 'A', count: 1 } }]) {
+      assert.deepEqual(ids(applied(items, event as LiveEvent)), ['A'], event.event);
+    }
+    mock.timers.tick(1);
+    assert.equal(untilEnd(items), 0, 'never below zero');
     assert.equal(untilEnd(living(items)), undefined);
     assert.equal(untilEnd([item('C', 'x', '2026-03-01T00:00:00Z')]), 2 ** 31 - 1, 'a longer timer ends at once');
   } finally {
@@ -87,9 +98,33 @@ test('a page that is read again keeps what exists, and only that', async () => {
 });
 
 test('a whole home has no older posts', async () => {
-  const fake: typeof fetch = async () => Response.json({ items: [item('300')] });
+  let asked = '';
+  const fake: typeof fetch = async input => {
+    asked = String(input);
+    return Response.json({ items: [item('300')] });
+  };
   const fanfare = new Fanfare({ baseUrl: 'http://fanfare.test', fetch: fake });
   assert.deepEqual(ids(await reread(fanfare, [item('300'), item('200')])), ['300'], 'the author of 200 was unfollowed');
+  assert.equal(asked, 'http://fanfare.test/v1/home?expand=view&limit=20', 'a page with few posts may have more now');
+});
+
+test('a signal ends the calls for a page', async () => {
+  const shown = [item('200')];
+  for (const [part, act] of Object.entries({
+    '/v1/home': (f: Fanfare, end: AbortSignal) => reread(f, [], end),
+    '/v1/posts': (f: Fanfare, end: AbortSignal) => reread(f, shown, end),
+    'ids=200': (f: Fanfare, end: AbortSignal) => renewed(f, shown, '200', end),
+  })) {
+    const end = new AbortController();
+    const fake: typeof fetch = async (input, init) => {
+      if (String(input).includes(part)) {
+        end.abort();
+        init!.signal?.throwIfAborted();
+      }
+      return Response.json(String(input).includes('ids=') ? { items: [], missing: [] } : { items: [item('300')], next_cursor: 'c' });
+    };
+    await assert.rejects(act(new Fanfare({ baseUrl: 'http://fanfare.test', fetch: fake }), end.signal), part);
+  }
 });
 
 test('an open page follows a deletion and an edit, also during a break', async () => {
