@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -177,8 +178,10 @@ func TestNewPostsAreAnnounced(t *testing.T) {
 	p, u, ann, grace := newTown(t)
 	me := u.as(t, "ann")
 	require.NoError(t, me.Follow(t.Context(), "grace"))
-	_, err := grace.CreatePost(t.Context(), client.PostInput{Text: "Hello"})
-	require.NoError(t, err)
+	for _, author := range []*client.Client{me, grace} { // nobody needs to hear of the own post
+		_, err := author.CreatePost(t.Context(), client.PostInput{Text: "Hello"})
+		require.NoError(t, err)
+	}
 	ann.until("the post is announced", `document.getElementById("news").textContent === "1 new post by Grace" && document.querySelector("#home time")`)
 	assert.Equal(t, "polite", ann.text(`document.getElementById("news").ariaLive`))
 	assert.Regexp(t, `^\w+, \w+ \d+, \d{4} at \d+:\d\d:\d\d`, ann.text(`document.querySelector("#home time").title`), "the exact time")
@@ -245,7 +248,16 @@ func TestAPageThatWasAwayShowsTheNewestEdit(t *testing.T) {
 	}, nil)
 	comeBack := sync.OnceFunc(func() { close(back) })
 	t.Cleanup(comeBack) // the proxy waits for its requests
+	var older []string
+	for i := range 25 {
+		post, err := grace.CreatePost(t.Context(), client.PostInput{Text: fmt.Sprint("older ", i)})
+		require.NoError(t, err)
+		older = append(older, post.ID)
+	}
 	ann := newWindow(t).open("http://"+addr).signIn("ann", "Ann")
+	ann.until("the first page is there", `document.querySelectorAll("#home > .entry").length === 20`)
+	ann.press(`#more-home button`, "\r")
+	ann.until("the second page is there", `document.querySelectorAll("#home > .entry").length === 25`)
 	post, err := grace.CreatePost(t.Context(), client.PostInput{Text: "first"})
 	require.NoError(t, err)
 	edit := func(text string) {
@@ -267,8 +279,14 @@ func TestAPageThatWasAwayShowsTheNewestEdit(t *testing.T) {
 	await(t, "the page asks again for its stream", func() bool { return len(asked) > 0 })
 	edit("third")
 	require.NoError(t, grace.DeletePost(t.Context(), newest.ID))
+	require.NoError(t, grace.DeletePost(t.Context(), older[1]))
+	oldest := "the oldest, edited"
+	_, err = grace.EditPost(t.Context(), older[0], client.PostEdit{Text: &oldest})
+	require.NoError(t, err)
 	comeBack()
 	shows("third")
+	ann.until("the second page is renewed, too", fmt.Sprintf(`[...document.querySelectorAll("#home > .entry .text")].slice(-2).map(e => e.textContent).join() === "older 2,%s"`, oldest))
+	assert.Equal(t, "25", ann.text(`String(document.querySelectorAll("#home > .entry").length)`))
 	ann.until("the newest post has left", fmt.Sprintf(`!document.querySelector("#p-%s")`, newest.ID))
 	ann.here("/", `document.querySelector("#live.on")`)
 	shows("third")
@@ -313,6 +331,28 @@ func TestAPostThatArrivesDuringAReadStays(t *testing.T) {
 	p.stop(t)
 }
 
+// TestAPostLeavesAtItsEnd sets the clock of a page forward, so that a post of the page has ended. No event tells that.
+func TestAPostLeavesAtItsEnd(t *testing.T) {
+	t.Parallel()
+	p, u, ann, _ := newTown(t)
+	me := u.as(t, "ann")
+	ends, err := me.CreatePost(t.Context(), client.PostInput{Text: "ends", ExpiresAt: time.Now().Add(time.Hour)})
+	require.NoError(t, err)
+	_, err = me.CreatePost(t.Context(), client.PostInput{Text: "ends later", ExpiresAt: time.Now().Add(3 * time.Hour)})
+	require.NoError(t, err)
+	_, err = me.CreatePost(t.Context(), client.PostInput{Text: "stays"})
+	require.NoError(t, err)
+	const texts = `[...document.querySelectorAll("#home > .entry .text")].map(e => e.textContent).join()`
+	ann.until("the posts are there", texts+` === "stays,ends later,ends"`)
+	assert.Contains(t, ann.text(fmt.Sprintf(`document.querySelector("#p-%s .facts").textContent`, ends.ID)), "ends ")
+	ann.run(chromedp.Evaluate(`{ const real = Date; window.Date = class extends real {
+		constructor(...at) { super(...(at.length ? at : [real.now() + 2 * 3600e3])); }
+		static now() { return real.now() + 2 * 3600e3; }
+	}; }`, nil))
+	ann.until("the post has left", texts+` === "stays,ends later"`)
+	p.stop(t)
+}
+
 // TestChangesOfAPostReachTheCardOfItsRepost edits and deletes posts that a home shows at the places of their reposts, and ends
 // a repost. The home of the page lists the author of some of the posts, too.
 func TestChangesOfAPostReachTheCardOfItsRepost(t *testing.T) {
@@ -338,9 +378,29 @@ func TestChangesOfAPostReachTheCardOfItsRepost(t *testing.T) {
 	}
 	one, two := post(grace, "one"), post(grace, "two")
 	cards("the posts are there", "two,one")
+	mark := fmt.Sprintf(`document.querySelector("#p-%s .mark").ariaPressed`, two)
+	ann.press("#p-"+two+" .mark", " ")
+	ann.until("the post is bookmarked", mark+` === "true"`)
+	blur := func() { ann.run(chromedp.Evaluate(`document.activeElement.blur()`, nil)) } // a card with the focus is not drawn again
+	blur()
+	edited := "two!"
+	_, err = grace.EditPost(t.Context(), two, client.PostEdit{Text: &edited})
+	require.NoError(t, err)
+	cards("the edit comes", "two!,one")
+	assert.Equal(t, "true", ann.text(mark), "an edit keeps the bookmark")
+	ann.press("#p-"+two+" .mark", " ")
+	ann.until("the bookmark is removed", mark+` === "false"`)
+	blur()
+	bookmarks, err := u.as(t, "ann").Bookmarks().Collect(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, bookmarks)
+	edited = "two"
+	_, err = grace.EditPost(t.Context(), two, client.PostEdit{Text: &edited})
+	require.NoError(t, err)
+	cards("the second edit comes", "two,one")
 	repost(one)
 	cards("the repost hides the post below it", "one by Bob,two")
-	edited := "One"
+	edited = "One"
 	_, err = grace.EditPost(t.Context(), one, client.PostEdit{Text: &edited})
 	require.NoError(t, err)
 	cards("the edit keeps the name of the reposter", "One by Bob,two")

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -47,6 +48,18 @@ func TestAModeratorEndsAPostAndAUser(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "operator: It advertises forged shoes.", d.TakenDown.By+": "+d.TakenDown.Reason, "the author sees the reason")
 	page.isOpenToAll("moderator-gone")
+
+	_, err = u.as(t, "carol").PutMe(t.Context(), client.ProfileInput{Name: "Carol"})
+	require.NoError(t, err)
+	for i := range 21 {
+		_, err := u.as(t, "carol").CreatePost(t.Context(), client.PostInput{Text: fmt.Sprint("post ", i)})
+		require.NoError(t, err)
+	}
+	const texts = `[...document.querySelectorAll("#seen .entry .text")].map(e => e.textContent)`
+	page.here("/moderate?user=carol", texts+`[0] === "post 20"`)
+	page.press(`#seen .more a`, "\r")
+	page.until("the older posts follow", texts+`.join() === "post 0"`)
+	assert.Equal(t, "0", page.text(`String(document.querySelectorAll("#seen .end, #seen .profile").length)`), "only the first page has the user")
 
 	page.here("/moderate?user=bob", `document.querySelector("#seen h2")?.textContent === `+"`"+hostile+"`")
 	assert.Equal(t, hostile, page.text(`document.querySelector("#seen .bio").textContent`))

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/cdproto/runtime"
@@ -35,9 +36,11 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	t.Parallel()
 	u, p := newDemo(t, "FANFARE_CANARY=on")
 	ada := u.as(t, "ada")
+	var deleted string
 	for range 37 {
 		post, err := ada.CreatePost(t.Context(), client.PostInput{Text: "Soon deleted"})
 		require.NoError(t, err)
+		deleted = post.ID
 		require.NoError(t, ada.DeletePost(t.Context(), post.ID))
 	}
 	window := newWindow(t)
@@ -94,6 +97,16 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	page.run(chromedp.SendKeys(`#ask [name=user]`, "grace\r", chromedp.ByQuery))
 	page.until("the reason is shown", `document.querySelectorAll("#answer li").length === 1 && /in home chunk.*pushed it.*Where am I\?.*`+post.ID+` by ada/s.test(document.getElementById("answer").textContent)`)
 	assert.Equal(t, "yes /posts/"+post.ID+" /users/ada", page.text(`document.querySelector("#answer .sign").className.replace("sign ", "") + " " + [...document.querySelectorAll("#answer a")].map(a => new URL(a.href).pathname).join(" ")`))
+	ask := func(user, post string) {
+		page.run(chromedp.Evaluate(fmt.Sprintf(`{ const { user, post } = document.getElementById("ask").elements; [user.value, post.value] = [%q, %q]; }`, user, post), nil))
+	}
+	ask("grace", deleted)
+	page.press(`#ask [name=user]`, "\r")
+	page.until("a deleted post is in no home", `document.querySelectorAll("#answer .sign.no").length === 1 && document.querySelector("#answer .sign").textContent === "not in home"`)
+	ask("", deleted)
+	page.press(`#ask [name=post]`, "\r")
+	page.until("a deleted post is gone", `document.querySelectorAll("#answer .sign.no").length === 1 && document.querySelector("#answer .sign").textContent === "gone"`)
+	ask("grace", post.ID)
 	page.run(chromedp.SendKeys(`#ask [name=user]`, "-unknown\r", chromedp.ByQuery))
 	page.until("a refusal has no sign", `document.querySelector("#answer").textContent.includes("no user grace-unknown") && !document.querySelector("#answer .sign")`)
 

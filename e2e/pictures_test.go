@@ -113,6 +113,9 @@ func TestAPictureIsShownOrDescribed(t *testing.T) {
 		assert.Equal(t, want, shown, b.url)
 		assert.Equal(t, "undefined", b.text(`typeof window.hacked`), "a description ran")
 	}
+	reader.here("/users/ann", fmt.Sprintf(`document.querySelector("#p-%s .pictures")`, post.ID))
+	assert.Equal(t, "4 pictures grid Show the whole post", reader.text(fmt.Sprintf(`(e => [e.querySelectorAll(".pictures a").length, e.querySelector(".pictures").className, e.querySelector("p > a[href='/posts/%[1]s']:not(.when)").textContent].join(" "))(document.querySelector("#p-%[1]s"))`, post.ID)), "a list shows some pictures")
+	reader.here("/posts/"+post.ID, `document.querySelector("#post .pictures img")`)
 	assert.Equal(t, "lazy A cat 512 384", reader.text(`["loading", "alt", "width", "height"].map(name => document.querySelector(".pictures img").getAttribute(name)).join(" ")`))
 	assert.Equal(t, "1 B", reader.text(`document.querySelectorAll("#post .avatar img").length + " " + document.querySelector(".menu .avatar").textContent`), "avatars")
 	// The page keeps the place of a picture that is not there yet.
@@ -129,14 +132,40 @@ func TestAPictureIsShownOrDescribed(t *testing.T) {
 	p.stop(t)
 }
 
+// measures checks that the size of a picture is the size of the picture whose address the form has when the picture is there.
+func measures(page *tab, g *gallery) {
+	page.t.Helper()
+	const url, size = `document.querySelector("#write [name=url]")`, `["width", "height"].map(name => document.querySelector("#write [name=" + name + "]").value).join("x")`
+	slow := g.URL + "/slow.svg"
+	address := func(address string) {
+		page.run(chromedp.Evaluate(url+`.value = ""`, nil))
+		page.press(`#write [name=url]`, address)
+		page.focus(`#write [name=alt]`)
+	}
+	address(slow)
+	address("https://other.example/b.png") // the page does not load it
+	close(g.slow)
+	page.until("the slow picture is there", fmt.Sprintf(`(window.probe ??= Object.assign(new Image(), { src: %q })).naturalWidth > 0 && performance.getEntriesByType("resource").some(e => e.name === probe.src && e.responseEnd > 0)`, slow))
+	page.run(chromedp.Evaluate(`new Promise(done => setTimeout(done))`, nil)) // the events of both pictures come first
+	assert.Equal(page.t, "x", page.text(size), "the size of an earlier address")
+	address(slow)
+	page.until("the size is known", size+` === "640x480"`)
+	address("https://other.example/b.png")
+	assert.Equal(page.t, "x", page.text(size), "the address has changed")
+	page.run(chromedp.Evaluate(url+`.value = ""`, nil))
+}
+
 // TestAPostIsWrittenWithPictures writes a post with two pictures, and edits them, with the keyboard only.
 func TestAPostIsWrittenWithPictures(t *testing.T) {
 	t.Parallel()
+	g := newGallery(t)
 	u := newUp(t)
+	u.env = append(u.env, "FANFARE_CONSOLE_IMAGES="+g.URL)
 	p := u.start(t)
 	own, other := "http://"+u.http+"/console/pictures/cat.svg", "https://other.example/b.png"
 	ann := newWindow(t).open("http://"+u.http).signIn("ann", "Ann")
 	ann.press(`#write summary`, "\r")
+	measures(ann, g)
 	ann.press(`#write [name=url]`, own)
 	ann.press(`#write [name=alt]`, "A cat")
 	ann.until("the size is known", `document.querySelector("#write [name=width]").value === "640"`)
@@ -161,6 +190,6 @@ func TestAPostIsWrittenWithPictures(t *testing.T) {
 	written, err = u.as(t, "ann").Post(t.Context(), id)
 	require.NoError(t, err)
 	assert.True(t, slices.Equal([]client.Image{{URL: other, Alt: "Another"}}, written.Images), "%+v", written)
-	ann.isClean(u.http)
+	ann.isClean(u.http, strings.TrimPrefix(g.URL, "http://"))
 	p.stop(t)
 }
