@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
 )
 
 // story makes a post that ends.
@@ -44,9 +45,89 @@ func TestTheEndOfARepostThatHasEndedSucceeds(t *testing.T) {
 	p := w.story("ann", time.Hour)
 	w.repost("bob", p.ID)
 	w.clock.add(2 * time.Hour)
+	q := w.post("ann", "q")
+	require.NoError(t, w.DeletePost(t.Context(), "bob", w.repost("bob", q.ID).ID)) // a repost that was deleted as a post
 	for range 2 {
-		w.endRepost("bob", p.ID)
-		require.Nil(t, w.item(schema.RepostKey("bob", p.ID)))
+		for _, post := range []string{p.ID, q.ID} {
+			w.endRepost("bob", post)
+			require.Nil(t, w.item(schema.RepostKey("bob", post)))
+		}
+	}
+}
+
+// A repost may be named by its own id, and only a user with a profile ends one.
+func TestARepostEndsByItsOwnID(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "cid")
+	r := w.repost("bob", w.post("ann", "p").ID)
+	wantKind(t, w.EndRepost(t.Context(), "nobody", r.ID), fault.ProfileMissing)
+	w.repost("cid", r.ID)
+	w.endRepost("cid", r.ID)
+	_, err := w.Post(t.Context(), r.ID)
+	require.NoError(t, err, "cid has ended cid's own repost")
+	w.endRepost("bob", r.ID)
+	_, err = w.Post(t.Context(), r.ID)
+	wantKind(t, err, fault.NotFound)
+}
+
+// An hour that is used up refuses a new repost, which is then not bound, and no repeated call of a living repost. A repost
+// whose call died counts in its own hour.
+func TestARefusedRepostIsNotBound(t *testing.T) {
+	w := newWorld(t, withLimit(1000))
+	w.users("ann", "bob")
+	w.famous("ann", 5_000_000)
+	p, q := w.post("bob", "p"), w.post("bob", "q")
+	living := w.repost("ann", p.ID)
+	for range 3 {
+		w.post("ann", "x")
+	}
+	w.published.take()
+	_, err := w.Repost(t.Context(), "ann", q.ID)
+	wantKind(t, err, fault.TooSoon)
+	require.Nil(t, w.item(schema.RepostKey("ann", q.ID)))
+	require.Equal(t, living.ID, w.repost("ann", p.ID).ID)
+	require.Empty(t, w.published.take())
+
+	bound, err := id.Named(w.clock.now(), "bound")
+	require.NoError(t, err)
+	w.put(schema.Repost{User: "bob", Of: q.ID, R: bound}.Item())
+	w.clock.add(time.Hour)
+	before := w.spent("bob")[schema.HourOf(w.clock.now().Add(-time.Hour)).AttrMade()]
+	require.Equal(t, bound, w.repost("bob", q.ID).ID)
+	require.Equal(t, before+1, w.spent("bob")[schema.HourOf(w.clock.now().Add(-time.Hour)).AttrMade()])
+}
+
+// A worker writes a bound repost between the read of a call and its tombstone: an end ends this repost, and a repeated call
+// returns it.
+func TestARepostThatIsWrittenBesideItsTombstoneIsFound(t *testing.T) {
+	for name, age := range map[string]time.Duration{"an end": 0, "a repeated call": 40 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			var beside func()
+			var bound string
+			w := newWorld(t, func(c *config) {
+				c.Store = &hooked{c.Store, func(key table.Key) bool { return bound != "" && key == schema.PostByIDKey(bound) }, &beside}
+			})
+			w.users("ann", "bob")
+			p := w.post("ann", "p")
+			at, err := id.Named(w.clock.now().Add(-age), "bound")
+			require.NoError(t, err)
+			bound = at
+			w.put(schema.Repost{User: "bob", Of: p.ID, R: bound}.Item())
+			beside = func() {
+				beside = nil
+				r := schema.Post{ID: bound, Author: "bob", Reference: feed.Reference{RepostOf: p.ID, OfAuthor: "ann", OfShards: 1}, LikeShards: 1}
+				w.put(r.Item())
+				w.put(r.Ref(time.Hour).Item())
+			}
+			if age == 0 {
+				w.endRepost("bob", p.ID)
+				require.Nil(t, w.item(schema.PostKey("bob", bound)))
+				require.Nil(t, w.item(schema.RepostKey("bob", p.ID)))
+			} else {
+				require.Equal(t, bound, w.repost("bob", p.ID).ID)
+			}
+			require.Nil(t, beside)
+		})
 	}
 }
 

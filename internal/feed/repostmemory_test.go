@@ -2,12 +2,14 @@ package feed_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
@@ -89,34 +91,121 @@ func TestASweepLeavesABindingThatHasChanged(t *testing.T) {
 	require.Equal(t, again.ID, w.repost("ann", p.ID).ID)
 }
 
-// A user reposts a post between the read and the write of the import of another repost.
-func TestAnImportBesideARepostMakesNoSecondOne(t *testing.T) {
-	var beside func()
-	w := newWorld(t, func(c *config) { c.Store = &hooked{c.Store, &beside} })
-	w.users("ann", "bob")
-	p := w.post("bob", "p")
-	w.deliver()
-	var live feed.Post
-	beside = func() { beside = nil; live = w.repost("ann", p.ID) }
-	w.clock.add(time.Second)
-	past := w.newULID()
-	made, err := w.ImportRepost(t.Context(), past, "ann", p.ID)
-	require.NoError(t, err)
-	require.NotEmpty(t, live.ID)
-	require.True(t, made.Deleted, "%+v", made)
+// A user reposts a post between the read and the write of the import of another repost, of another call, or of the end of the
+// former repost. The repost stays the one repost.
+func TestACallBesideARepostMakesNoSecondOne(t *testing.T) {
+	for name, call := range map[string]func(w *world, post string) error{
+		"an import": func(w *world, post string) error {
+			w.clock.add(time.Second)
+			made, err := w.ImportRepost(t.Context(), w.newULID(), "ann", post)
+			assert.True(t, made.Deleted, "%+v", made)
+			return err
+		},
+		"a repost": func(w *world, post string) error { _, err := w.Repost(t.Context(), "ann", post); return err },
+		"an end": func(w *world, post string) error {
+			do := *w.store.(*hooked).beside
+			*w.store.(*hooked).beside = nil
+			w.repost("ann", post)
+			*w.store.(*hooked).beside = do
+			return w.EndRepost(t.Context(), "ann", post)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var beside func()
+			w := newWorld(t, func(c *config) { c.Store = &hooked{c.Store, ofAnn, &beside} })
+			w.users("ann", "bob")
+			p := w.post("bob", "p")
+			w.deliver()
+			var live feed.Post
+			beside = func() { beside = nil; live = w.repost("ann", p.ID) }
+			require.NoError(t, call(w, p.ID))
+			require.NotEmpty(t, live.ID)
+			require.Equal(t, live.ID, w.repost("ann", p.ID).ID)
+			posts, err := w.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+			require.NoError(t, err)
+			require.Len(t, posts.Items, 1)
+		})
+	}
 }
 
-// hooked calls beside before the transaction that binds a repost of ann.
+// A post is deleted between the read and the flag of a call that refers to it: no post refers to the deleted post.
+func TestNoPostRefersToAPostThatIsDeletedBeside(t *testing.T) {
+	for name, refer := range map[string]func(w *world, of string) error{
+		"a repost": func(w *world, of string) error { _, err := w.Repost(t.Context(), "ann", of); return err },
+		"a quote": func(w *world, of string) error {
+			_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "q"}, QuoteOf: of})
+			return err
+		},
+		"an import of a repost": func(w *world, of string) error {
+			made, err := w.ImportRepost(t.Context(), w.newULID(), "ann", of)
+			assert.True(t, made.Deleted)
+			return err
+		},
+		"an import of a quote": func(w *world, of string) error {
+			ref, err := w.ImportPost(t.Context(), schema.Post{ID: w.newULID(), Author: "ann", Content: feed.Content{Text: "q"}, Reference: feed.Reference{QuoteOf: of}})
+			require.NoError(t, err)
+			p, err := w.Post(t.Context(), ref.ID)
+			assert.Empty(t, p.Reference)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var beside func()
+			var of string
+			w := newWorld(t, func(c *config) {
+				c.Store = &hooked{c.Store, func(key table.Key) bool { return key == schema.PostByIDKey(of) }, &beside}
+			})
+			w.users("ann", "bob")
+			of = w.post("bob", "p").ID
+			w.clock.add(time.Second)
+			beside = func() { beside = nil; require.NoError(t, w.DeletePost(t.Context(), "bob", of)); w.published.take() }
+			if err := refer(w, of); strings.HasPrefix(name, "an import") {
+				require.NoError(t, err)
+			} else {
+				wantKind(t, err, fault.NotFound)
+				require.ErrorContains(t, err, "was deleted")
+			}
+			require.Nil(t, beside)
+			require.Empty(t, w.published.take())
+			require.False(t, w.item(schema.PostByIDKey(of)).Has(schema.AttrReferred))
+			require.Nil(t, w.item(schema.RepostKey("ann", of)))
+		})
+	}
+}
+
+// hooked calls beside before a write of such a key.
 type hooked struct {
 	table.Store
+	such   func(table.Key) bool
 	beside *func()
+}
+
+func ofAnn(key table.Key) bool { return key.PK == schema.RepostsPK("ann") }
+
+func (s *hooked) before(key table.Key) {
+	if *s.beside != nil && s.such(key) {
+		(*s.beside)()
+	}
+}
+
+func (s *hooked) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
+	s.before(in.Key)
+	return s.Store.Update(ctx, in)
+}
+
+func (s *hooked) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	s.before(in.Item.Key)
+	return s.Store.Put(ctx, in)
+}
+
+func (s *hooked) Delete(ctx context.Context, in table.DeleteInput) (table.WriteResult, error) {
+	s.before(in.Key)
+	return s.Store.Delete(ctx, in)
 }
 
 func (s *hooked) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
 	for _, op := range in.Ops {
-		if op.Put != nil && *s.beside != nil && op.Put.Item.Key.PK == schema.RepostsPK("ann") {
-			(*s.beside)()
-		}
+		s.before(op.Key())
 	}
 	return s.Store.Transact(ctx, in)
 }

@@ -38,6 +38,7 @@ func (w *world) sees(viewer string) (s sees) {
 	s.followers = has(w.Followers(ctx, "bob", page.Request{}))("ann")
 	s.following = has(w.Following(ctx, viewer, "ann", page.Request{}))("bob")
 	s.friends = has(w.Friends(ctx, "ann", page.Request{}))("bob")
+	assert.Equal(w.t, s.friends, has(w.Friends(ctx, "bob", page.Request{}))("ann"), "friends of each other")
 	there, err := w.Relationship(ctx, viewer, "ann", "bob")
 	require.NoError(w.t, err)
 	back, err := w.Relationship(ctx, viewer, "bob", "ann")
