@@ -120,10 +120,20 @@ export function reacted(button) {
   settle(post);
 }
 
-// reposted shows that a user has reposted a post, or has ended that. The stored count follows soon.
+const other = button => String(button.getAttribute("aria-pressed") !== "true");
+
+// marked shows on each card of a post that a user has bookmarked the post, or has ended that.
+export function marked(button) {
+  const pressed = other(button);
+  for (const b of within(button.closest(".entry").dataset.post, ".mark")) b.setAttribute("aria-pressed", pressed);
+}
+
+// reposted shows on each card of a post that a user has reposted the post, or has ended that. The stored count follows soon.
 export function reposted(button) {
-  const on = button.getAttribute("aria-pressed") !== "true", n = Math.max(0, Number(button.dataset.count) + (on ? 1 : -1));
-  button.setAttribute("aria-pressed", String(on));
-  button.dataset.count = n;
-  button.parentElement.querySelector(".reposts").textContent = timesReposted(n);
+  const pressed = other(button), n = Math.max(0, Number(button.dataset.count) + (pressed === "true" ? 1 : -1));
+  for (const b of within(button.closest(".entry").dataset.post, ".again")) {
+    b.setAttribute("aria-pressed", pressed);
+    b.dataset.count = n;
+    b.parentElement.querySelector(".reposts").textContent = timesReposted(n);
+  }
 }

@@ -31,11 +31,24 @@ const alive = (text, on) => {
 
 const remove = post => cards(post).forEach(card => card.remove());
 
-// put draws the cards of a post again. The stream does not know the user's bookmarks and reposts.
+// kept returns the user's bookmark and repost of a post, as a card shows them. The stream does not know them.
+function kept(card) {
+  const pressed = button => card.querySelector(button).ariaPressed === "true";
+  return { bookmarked: pressed(".mark"), reposted: pressed(".again") };
+}
+
+// joined returns an item that arrives, with what another card of its post shows. The user's own repost arrives before it counts.
+function joined(item) {
+  const { repost } = item, [card] = cards((repost ?? item).post.id), known = card ? kept(card) : {};
+  if (repost && item.post.author_id === me.id) known.reposted = true;
+  if (!repost || !card) return { ...known, ...item };
+  return { ...known, ...item, repost: { ...repost, repost_count: Math.max(repost.repost_count ?? 0, card.querySelector(".again").dataset.count) } };
+}
+
+// put draws the cards of a post again.
 function put(item) {
   for (const card of cards(item.post.id)) {
-    const pressed = button => card.querySelector(button).ariaPressed === "true";
-    const drawn = redrawn(card, { bookmarked: pressed(".mark"), reposted: pressed(".again"), ...item });
+    const drawn = redrawn(card, { ...kept(card), ...item });
     for (const e of byID(document.getElementById("home"), [...drawn.children])) htmx.process(e);
   }
 }
@@ -113,7 +126,7 @@ const events = {
 function receive(e) {
   const { message } = e.detail, data = JSON.parse(message.data);
   if (message.event === "entry") {
-    message.data = entry(data).replace('class="card entry"', 'class="card entry fresh"');
+    message.data = entry(joined(data)).replace('class="card entry"', 'class="card entry fresh"');
     message.event = ""; // htmx swaps messages without a name
     arrived.add(data.post.id);
     setTimeout(() => arrived.delete(data.post.id), SETTLED);
