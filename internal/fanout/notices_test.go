@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -69,16 +71,32 @@ func TestTheAuthorOfTheOriginalIsToldOfARepost(t *testing.T) {
 	assert.Len(t, w.queued, sent, "a deleted repost does not count")
 }
 
-// A repost counts whether or not users have notifications.
+// A repost counts whether or not users have notifications, and its message is redelivered until the aggregator knows of it.
 func TestARepostCountsWithoutNotifications(t *testing.T) {
-	w := newWorld(t, 1)
+	likes := noLikes{down: true}
+	w := newWorld(t, 1, func(c *fanout.Config) { likes.Publisher, c.Publisher = c.Publisher, &likes })
 	e := w.post()
 	e.Text, e.Reference = "", messages.Reference{RepostOf: w.newID(), OfAuthor: "bob", OfShards: 1}
+	require.ErrorIs(t, handle(t.Context(), w.worker, e), errLost)
+	likes.down = false
 	w.must(handle(t.Context(), w.worker, e))
 	require.NotEmpty(t, w.queued)
 	like, kind, ok := messages.ActionOf(w.queued[len(w.queued)-1])
 	require.True(t, ok)
 	assert.Equal(t, e.RepostOf+" "+messages.Reposter(e.PostID)+" true", fmt.Sprint(like.PostID, " ", like.UserID, " ", kind != ""))
+}
+
+// noLikes is a queue that takes no message for the aggregator while it is down.
+type noLikes struct {
+	message.Publisher
+	down bool
+}
+
+func (q *noLikes) Publish(topic string, msgs ...*message.Message) error {
+	if q.down && topic == queue.TopicLikes {
+		return errLost
+	}
+	return q.Publisher.Publish(topic, msgs...)
 }
 
 func TestTheNotificationsOfADeletedPostGo(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // story makes a post that ends.
@@ -229,4 +230,71 @@ func TestNewsCountARepostedPostOnce(t *testing.T) {
 	w.repost(names[pageLists], p.ID)
 	news := w.news("viewer", home.Query{Pull: true, After: id.Min}, 1)
 	require.Equal(t, 2, news.Unread)
+}
+
+// The likes of an original with many followers are in many shards. A quote has its own marks, not the marks of the quoted post.
+func TestAnOriginalHasTheLikeOfTheReader(t *testing.T) {
+	w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })
+	w.users("ann", "bob", "cid", "dan")
+	w.follow("ann", "bob")
+	w.follow("cid", "dan")
+	p := w.post("dan", "p") // two shards
+	w.deliver()
+	require.NoError(t, w.Like(t.Context(), "ann", p.ID))
+	require.NoError(t, w.Bookmark(t.Context(), "ann", p.ID))
+	for name, refer := range map[string]func() error{
+		"a repost": func() error { _, err := w.Repost(t.Context(), "bob", p.ID); return err },
+		"a quote": func() error {
+			_, err := w.CreatePost(t.Context(), "bob", feed.PostInput{Content: feed.Content{Text: "q"}, QuoteOf: p.ID})
+			return err
+		},
+		"an import of a quote": func() error {
+			ref, err := w.ImportPost(t.Context(), schema.Post{ID: w.newULID(), Author: "bob", Content: feed.Content{Text: "q"}, Reference: feed.Reference{QuoteOf: p.ID}})
+			require.NoError(t, err)
+			w.fanOut(&messages.PostCreated{PostID: ref.ID, AuthorID: "bob", LikeShards: ref.LikeShards, Content: feed.Content{Text: "q"}})
+			return err
+		},
+	} {
+		w.clock.add(time.Millisecond)
+		require.NoError(t, refer(), name)
+		w.deliver()
+		newest := w.home("ann", 1, home.Query{View: true})[0]
+		require.NotNil(t, newest.Of, name)
+		require.True(t, newest.Of.Liked, name)
+		require.EqualValues(t, 1, newest.Of.LikeCount, name)
+		require.Equal(t, newest.Post.RepostOf != "", newest.Bookmarked, name)
+	}
+}
+
+// A repost counts until it has ended: an end that fails takes nothing out of the count. The tombstone names the original,
+// because the purge takes the repost out of the count, too.
+func TestARepostCountsUntilItHasEnded(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	p := w.post("ann", "p")
+	r := w.repost("bob", p.ID)
+	w.deliver()
+	ends := func() (n int) {
+		for _, e := range w.published.take() {
+			if of, ok := e.(*messages.Reposted); ok && of.Deleted && of.EventID > r.ID && of.RepostID == r.ID {
+				n++
+			}
+		}
+		return n
+	}
+	tp.set(func(c call) failure {
+		if c.op == table.OpTransact {
+			return lost
+		}
+		return works
+	})
+	require.Error(t, w.DeletePost(t.Context(), "bob", r.ID))
+	failed := ends()
+	tp.set(nil)
+	require.NoError(t, w.DeletePost(t.Context(), "bob", r.ID))
+	require.Equal(t, failed+1, ends(), "the event for the notification, and the event for the count")
+	tombstone, err := schema.ParsePostRef(*w.item(schema.PostByIDKey(r.ID)))
+	require.NoError(t, err)
+	require.True(t, tombstone.Deleted)
+	require.Equal(t, p.ID, tombstone.RepostOf)
 }
