@@ -18,6 +18,9 @@ func repostRows() []row {
 	shows := func(name, as, query string, items ...any) row {
 		return row{name: name, as: as, method: "GET", path: "/v1/home?limit=2" + query, status: 200, soon: true, want: object{"items": append([]any{}, items...)}}
 	}
+	view := func(name, as, post string, want object) row {
+		return row{name: name, as: as, method: "GET", path: "/v1/posts/{" + post + "}?expand=view", status: 200, soon: true, want: want}
+	}
 	original := object{"post": object{"id": "{worth}", "text": "worth it"}, "author": object{"id": "{ann}"}, "like_count": "*", "comment_count": "*", "repost": nil}
 	line := object{"post": object{"id": "*", "repost_of": "{worth}"}, "author": object{"id": "{ben}"}, "like_count": "*", "comment_count": "*", "repost": original}
 	own := object{"post": object{"id": "{worth}"}, "author": object{"id": "{ann}"}, "like_count": "*", "comment_count": "*"}
@@ -38,15 +41,24 @@ func repostRows() []row {
 		shows("a repost by pull", "ann", "&source=pull", line, older),
 		{name: "a repost by its id", as: "ann", method: "GET", path: "/v1/posts/{r}", status: 200, want: object{"repost_of": "{worth}", "text": ""}},
 		{name: "a repost as a view", as: "ann", method: "GET", path: "/v1/posts/{r}?expand=view", status: 200, want: object{"repost": original}},
+		view("the count of reposts", "ben", "worth", object{"repost_count": 1, "reposted": true, "bookmarked": false}),
+		view("a count is of all users, and a mark of one", "ann", "worth", object{"repost_count": 1, "reposted": false}),
+		do("ben bookmarks the post worth a repost", "ben", "PUT", "/v1/me/bookmarks/{worth}"),
+		view("a repost has the marks of its original", "ben", "r", object{"reposted": true, "bookmarked": true, "repost": object{"post": object{"id": "{worth}"}, "author": "*", "like_count": 0, "repost_count": 1}}),
+		view("also for another user", "ann", "r", object{"reposted": false, "bookmarked": false}),
+		shows("the marks of a repost in a home", "ben", "&expand=view", object{"post": object{"id": "{r}"}, "author": "*", "like_count": "*", "reposted": true, "bookmarked": true, "repost": original}, older),
 		bad("like of a repost", "ann", "PUT", "/v1/posts/{r}/like", "", 409, "is-repost"),
 		bad("bookmark of a repost", "ann", "PUT", "/v1/me/bookmarks/{r}", "", 409, "is-repost"),
 		bad("edit of a repost", "ben", "PATCH", "/v1/posts/{r}", `{"text":"x"}`, 409, "is-repost"),
 		do("ben ends the repost by its id", "ben", "DELETE", "/v1/posts/{r}/repost"),
 		do("and again", "ben", "DELETE", "/v1/posts/{worth}/repost"),
 		shows("the post at its own place again", "ann", "", own, older),
+		view("no repost counts after its end", "ben", "worth", object{"repost_count": 0, "reposted": false, "bookmarked": true}),
 		again,
 		{name: "quote", as: "ben", method: "POST", path: "/v1/posts", body: `{"text":"so true","quote_of":"{r2}"}`, status: 201, want: quote, save: "quote"},
 		shows("a quote in a home", "ann", "", object{"post": quote, "author": object{"id": "{ben}"}, "like_count": "*", "comment_count": "*", "quote": original}, line),
+		view("a quote has its own marks", "ben", "quote", object{"reposted": false, "bookmarked": false, "repost_count": 0, "quote": object{"post": object{"id": "{worth}"}, "author": "*", "like_count": 0, "repost_count": 1}}),
+		do("ben ends the bookmark of the post worth a repost", "ben", "DELETE", "/v1/me/bookmarks/{worth}"),
 		bad("quote without a text", "ben", "POST", "/v1/posts", `{"quote_of":"{worth}"}`, 422, "invalid", "text"),
 		bad("quote outside the grammar", "ben", "POST", "/v1/posts", `{"text":"x","quote_of":"1"}`, 422, "invalid", "quote_of"),
 		bad("quote of nothing", "ben", "POST", "/v1/posts", `{"text":"x","quote_of":"{nopost}"}`, 404, "not-found"),
