@@ -298,3 +298,30 @@ func TestARepostCountsUntilItHasEnded(t *testing.T) {
 	require.True(t, tombstone.Deleted)
 	require.Equal(t, p.ID, tombstone.RepostOf)
 }
+
+// A worker writes a repost whose call could not, without a text. An import may be repeated, and ends the repost with its original.
+func TestARepostIsWrittenFromItsEventAndByAnImport(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "cid")
+	w.follow("ann", "bob")
+	w.deliver()
+	p := w.story("cid", time.Hour)
+	w.deliver()
+	r := w.repost("bob", p.ID)
+	for _, key := range []table.Key{schema.PostKey("bob", r.ID), schema.PostByIDKey(r.ID)} { // as if the table had failed
+		_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: key})
+		require.NoError(t, err)
+	}
+	w.deliver()
+	w.lines("ann", "bob>story")
+
+	w.clock.add(time.Second)
+	past := w.newULID()
+	for range 2 {
+		made, err := w.ImportRepost(t.Context(), past, "cid", p.ID)
+		require.NoError(t, err)
+		require.False(t, made.Deleted)
+		require.Equal(t, past, made.ID)
+		require.Equal(t, p.ExpiresAt.UTC(), made.End.UTC())
+	}
+}
