@@ -2,7 +2,8 @@
 # helm.sh: installs and runs Helm for the tests of the chart.
 #
 #   helm.sh install        build Helm with Go (idempotent)
-#   helm.sh run [ARG...]   run Helm, with no settings except its arguments
+#   helm.sh run [ARG...]   run Helm, with no settings except its arguments. helm template needs --kube-version, because this
+#                          build takes itself for one of Kubernetes 1.20
 #
 # The build uses neither the race detector nor C. It is below ${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e.
 set -euo pipefail

@@ -30,6 +30,7 @@ fanfare forget ann
 fanfare forget ann --admin 127.0.0.1:9090
 fanfare import users.jsonl follows.jsonl posts.jsonl
 fanfare export > network.jsonl
+fanfare export --admin 127.0.0.1:9090 > network.jsonl
 fanfare export --user ann
 fanfare backup /backup/monday
 fanfare restore /backup/monday --data-dir /var/lib/fanfare

@@ -116,6 +116,10 @@ environment (FANFARE_*).`,
 	}
 	root.SetHelpCommand(helpCommand(a.stdout))
 	root.InitDefaultHelpCmd() // adds the help command, so that watch sees it
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.RunE, completion.Args = callOfGroup, cobra.ArbitraryArgs
+	}
 	inGroups(root)
 	showExamples(root)
 	completeValues(root)
@@ -184,25 +188,24 @@ func watch(c *cobra.Command, began *bool) {
 	}
 }
 
-// group returns a command that only contains other commands. A call of the group itself is a usage error.
+// group returns a command that only contains other commands.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use: use, Short: short,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				c.SuggestionsMinimumDistance = suggested
-				meant := ""
-				if best := c.SuggestionsFor(args[0]); len(best) > 0 {
-					meant = "; did you mean " + best[0]
-				}
-				return wrongUse(fmt.Errorf("unknown command %q%s: see fanfare %s --help", args[0], meant, use))
-			}
-			return wrongUse(fmt.Errorf("name one of its commands: see fanfare %s --help", use))
-		},
-		Args: cobra.ArbitraryArgs,
-	}
+	c := &cobra.Command{Use: use, Short: short, RunE: callOfGroup, Args: cobra.ArbitraryArgs}
 	c.AddCommand(subs...)
 	return c
+}
+
+// callOfGroup refuses a call of a group itself.
+func callOfGroup(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return wrongUse(fmt.Errorf("name one of its commands: see %s --help", c.CommandPath()))
+	}
+	c.SuggestionsMinimumDistance = suggested
+	meant := ""
+	if best := c.SuggestionsFor(args[0]); len(best) > 0 {
+		meant = "; did you mean " + best[0]
+	}
+	return wrongUse(fmt.Errorf("unknown command %q%s: see %s --help", args[0], meant, c.CommandPath()))
 }
 
 // suggested is the maximum number of changes between a wrong and a suggested name of a command or a flag.

@@ -18,9 +18,7 @@ import (
 )
 
 func (a *app) pairCommand() *cobra.Command {
-	c := &cobra.Command{Use: "pair", Short: "Look at a pair of machines, make its keys, move its register, or begin it again"}
-	c.AddCommand(a.pairKeysCommand(), a.pairBeginCommand())
-	return c
+	return group("pair", "Look at a pair of machines, make its keys, move its register, or begin it again", a.pairKeysCommand(), a.pairBeginCommand())
 }
 
 func (a *app) pairKeysCommand() *cobra.Command {

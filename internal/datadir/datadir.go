@@ -96,7 +96,7 @@ func takeLock(on vfs.FS, path string) (io.Closer, error) {
 	// this process, and it always ends with the process.
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = fmt.Errorf("data directory %s is in use by another process: stop that one, or choose another directory", path)
+			err = fmt.Errorf("data directory %s is in use by another process: stop that one, or choose another directory with --data-dir", path)
 		} else {
 			err = fmt.Errorf("data directory %s cannot be locked: %w", path, err)
 		}

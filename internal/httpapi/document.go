@@ -3,6 +3,8 @@ package httpapi
 import (
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,8 +18,8 @@ import (
 //go:embed samples.txt
 var samples string
 
-// complete adds the parts of the document that huma does not write for the registered calls: samples, and
-// the headers of answers that no operation sets.
+// complete adds the parts of the document that huma does not write for the registered calls: samples, tags,
+// and the headers of answers that no operation sets.
 func complete(doc *huma.OpenAPI) error {
 	source := map[string]string{}
 	for _, sample := range strings.Split(samples, "# ")[1:] {
@@ -33,6 +35,7 @@ func complete(doc *huma.OpenAPI) error {
 		Name: userHeader, In: "header", Description: "The user of a service's call: only with a token that has the scope for it. The call then has the rights of this user.",
 		Schema: &huma.Schema{Type: huma.TypeString, Pattern: id.UserPattern, Examples: []any{"alice"}},
 	}}
+	tags := map[string]bool{}
 	byStatus := map[string]string{"401": "WWW-Authenticate", "429": "Retry-After", "503": "Retry-After"}
 	for _, item := range doc.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
@@ -43,6 +46,7 @@ func complete(doc *huma.OpenAPI) error {
 			if !ok {
 				return fmt.Errorf("openapi document: samples.txt has no sample of %s", op.OperationID)
 			}
+			tags[op.Tags[0]] = true
 			op.Extensions = map[string]any{"x-codeSamples": []map[string]string{{"lang": "Go", "source": text}}}
 			for status, response := range op.Responses {
 				if response.Headers == nil {
@@ -61,6 +65,9 @@ func complete(doc *huma.OpenAPI) error {
 				op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + userHeader})
 			}
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		doc.Tags = append(doc.Tags, &huma.Tag{Name: name})
 	}
 	for _, schema := range doc.Components.Schemas.Map() {
 		for _, property := range schema.Properties {

@@ -171,7 +171,7 @@ func TestReadsContinueWhileTwoPair(t *testing.T) {
 		pass(5 * time.Second)
 		w.network.delay.Store(int64(100 * time.Millisecond))
 		b.boot()
-		w.until(func() bool { return a.process.primary.Status().Joining })
+		w.until(func() bool { return a.process.primary.Status().Connected })
 		w.bucket.set(a.number(), way{late: timing.Lease - 50*time.Millisecond})
 		for range 1500 {
 			pass(10 * time.Millisecond)

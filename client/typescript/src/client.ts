@@ -1,6 +1,6 @@
 import { live, type LiveEvent } from './live.js';
 import { bodyOf, foreign, isHarmless, isUnanswered, mediaOf, NoAnswer, Problem, refusalOf, textOf } from './answer.js';
-import { bodiless, type Answer, type Args, type AsView, type Item, type Listed, type Method, type Path, type Schemas, type Viewable, type Viewed } from './types.js';
+import { bodiless, type Answer, type Args, type AsView, type Item, type Listed, type Method, type Path, type Plain, type Schemas, type Unviewed, type UnviewedItem, type Viewable, type Viewed } from './types.js';
 import { backoff, joined, sleep } from './wait.js';
 
 export interface Options {
@@ -57,6 +57,7 @@ export class Fanfare {
   }
 
   get<P extends Viewable>(path: P, params: AsView<P>): Promise<Viewed<P>>;
+  get<P extends Viewable>(path: P, ...[params]: Plain<P>): Promise<Unviewed<P>>;
   get<P extends Path<'get'>>(path: P, ...[params]: Args<'get', P>): Promise<Answer<'get', P>>;
   get(path: string, params?: Request): Promise<unknown> {
     return this.#call('get', path, params);
@@ -80,6 +81,7 @@ export class Fanfare {
 
   // all iterates over the items of a list, page by page.
   all<P extends Listed & Viewable>(path: P, params: AsView<P>): AsyncGenerator<Schemas['PostView'], void, void>;
+  all<P extends Listed & Viewable>(path: P, ...[params]: Plain<P>): AsyncGenerator<UnviewedItem<P>, void, void>;
   all<P extends Listed>(path: P, ...[params]: Args<'get', P>): AsyncGenerator<Item<P>, void, void>;
   async *all(path: string, of: Request = {}): AsyncGenerator<unknown, void, void> {
     for (let cursor: string | undefined; ; ) {

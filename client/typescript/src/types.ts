@@ -34,8 +34,11 @@ type Content<R> = R extends { content: { 'application/json': infer B } } ? B : u
 export type Answer<M extends Method, P extends Path<M>> =
   Operation<M, P> extends { responses: infer R } ? (R extends { 200: infer T } ? Content<T> : R extends { 201: infer T } ? Content<T> : undefined) : never;
 
+type ItemOf<A> = A extends { items: (infer T)[] } ? T : never;
+
 // Item is the type of an item in a list.
-export type Item<P extends Path<'get'>> = Answer<'get', P> extends { items: (infer T)[] } ? T : never;
+export type Item<P extends Path<'get'>> = ItemOf<Answer<'get', P>>;
+export type UnviewedItem<P extends Path<'get'>> = ItemOf<Unviewed<P>>;
 
 type View = Schemas['PostView'];
 
@@ -43,10 +46,15 @@ type View = Schemas['PostView'];
 export type Viewed<P extends Path<'get'>> = Extract<Answer<'get', P>, View | { items: View[] }>;
 
 // Viewable is the type of the paths whose answer has another form with expand=view.
-export type Viewable = { [P in Path<'get'>]: [Exclude<Answer<'get', P>, Viewed<P>>] extends [never] ? never : [Viewed<P>] extends [never] ? never : P }[Path<'get'>];
+export type Viewable = { [P in Path<'get'>]: [Unviewed<P>] extends [never] ? never : [Viewed<P>] extends [never] ? never : P }[Path<'get'>];
 
-// AsView has the parameters of a call with expand=view.
+// AsView has the parameters of a call with expand=view, and Plain those of a call without expand.
 export type AsView<P extends Path<'get'>> = Params<'get', P> & { query: { expand: 'view' } };
+type PlainParams<P extends Path<'get'>> = Params<'get', P> & { query?: { expand?: undefined } };
+export type Plain<P extends Path<'get'>> = {} extends PlainParams<P> ? [params?: PlainParams<P>] : [params: PlainParams<P>];
+
+// Unviewed is the other form of the answer.
+export type Unviewed<P extends Path<'get'>> = Exclude<Answer<'get', P>, Viewed<P>>;
 
 // Listed is the type of the paths with a paged list.
 export type Listed = { [P in Path<'get'>]: Has<Part<Operation<'get', P>, 'query'>, 'cursor'> extends true ? P : never }[Path<'get'>];

@@ -36,6 +36,9 @@ export function views(fanfare: Fanfare) {
     async () => (await fanfare.get('/v1/me/bookmarks', { query: { expand: 'view' } })).items.map(item => item.post.text),
     async () => { for await (const item of fanfare.all('/v1/users/{id}/likes', { path, query })) if (item.reposted) return; },
     async () => (await fanfare.get('/v1/me/notifications', { query })).items.map(({ unread }) => unread),
+    async () => (await fanfare.get('/v1/posts/{id}', { path })).text,
+    async () => { for await (const post of fanfare.all('/v1/users/{id}/posts', { path, query: { limit: 5 } })) if (post.text) return; },
+    async (expand?: 'view') => (await fanfare.get('/v1/home', { query: { ...(expand && { expand }) } })).items.length,
     async () => (await reread(fanfare, [])).map(item => item.bookmarked),
   ];
 }
