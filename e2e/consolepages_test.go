@@ -240,7 +240,7 @@ func TestTheBellKeepsNoOlderNumber(t *testing.T) {
 }
 
 // TestAPageThatWasAwayShowsTheNewestEdit stops the server of an open page after an edit, and lets the page connect again
-// after a second edit and a deletion, which the new process tells no stream. What the page keeps of the first edit does not hide
+// after a second edit and a deletion, of which the new process sends no event. The first edit in the page's memory does not hide
 // the second one. The newest posts leave the page, too.
 func TestAPageThatWasAwayShowsTheNewestEdit(t *testing.T) {
 	t.Parallel()
@@ -339,7 +339,7 @@ func TestAPostThatArrivesDuringAReadStays(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAPostLeavesAtItsEnd sets the clock of a page forward, so that a post of the page has ended. No event tells that.
+// TestAPostLeavesAtItsEnd sets the clock of a page forward, so that a post of the page has ended, which sends no event.
 func TestAPostLeavesAtItsEnd(t *testing.T) {
 	t.Parallel()
 	p, u, ann, _ := newTown(t)

@@ -165,7 +165,7 @@ func (a *API) identify(r *http.Request) (caller, error) {
 }
 
 // lacksScope returns the answer to a token without a scope. The parameter so names the consequence. Without tokens it is the
-// answer to a caller who is no service.
+// answer to callers that are not a service.
 func (a *API) lacksScope(scope, so string) *Problem {
 	if a.site != nil {
 		return forbidden("only a service may do this, and the site names no service for this call")

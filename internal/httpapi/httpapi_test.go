@@ -252,7 +252,7 @@ func TestTheNameOfAFieldHasOneSpelling(t *testing.T) {
 	assert.Equal(t, http.StatusCreated, w.call(t, "ann", "POST", "/v1/posts", `{"text":"Hello","data":{"Any":{"Name":1}}}`).Code)
 }
 
-// People read the details, so that a detail says what a value must be, in words and not in those of the schema's library.
+// People read the details: a detail names the rule of the value in plain words, and not in the words of the schema's library.
 func TestAFaultOfAValueSaysWhatTheValueMustBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -21,7 +21,7 @@ const logTopic = "events"
 // eventLog is the part of the log of events in memory. The events are on disk, in the order of their positions.
 //
 // The writer chooses the position of an event when it commits the event: the time of the writer's clock, but no earlier time than
-// that of the last event, and the next number. So positions have the order of the commits, and a reader who has read up to a
+// the last event has, and the next number. So positions have the order of the commits, and a reader who has read up to a
 // position has every event below this position. Neither a clock that steps back nor a restart lowers a position. A log
 // that was restored from an older copy continues with later positions than its readers have seen, because its
 // positions have a later time.

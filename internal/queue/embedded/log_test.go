@@ -312,7 +312,7 @@ func TestAClockInDoubtRemovesNoEvents(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
-// The sweeper runs each hour. Without a retention it removes what an earlier process has kept.
+// The sweeper runs each hour. Without a retention it removes the events that an earlier process has kept.
 func TestTheSweeperRemovesEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
