@@ -23,7 +23,7 @@ func TestAModeratorEndsAPostAndAUser(t *testing.T) {
 	bob := u.as(t, "bob")
 	_, err := bob.PutMe(t.Context(), client.ProfileInput{Name: hostile, Bio: hostile, ImageURL: "https://other.example/bob.png"})
 	require.NoError(t, err)
-	_, err = bob.CreatePost(t.Context(), client.PostInput{Text: "Nothing is wrong with this"})
+	right, err := bob.CreatePost(t.Context(), client.PostInput{Text: "Nothing is wrong with this"})
 	require.NoError(t, err)
 	post, err := bob.CreatePost(t.Context(), client.PostInput{Text: "Forged shoes, " + hostile})
 	require.NoError(t, err)
@@ -49,14 +49,21 @@ func TestAModeratorEndsAPostAndAUser(t *testing.T) {
 	assert.Equal(t, "operator: It advertises forged shoes.", d.TakenDown.By+": "+d.TakenDown.Reason, "the author sees the reason")
 	page.isOpenToAll("moderator-gone")
 
-	_, err = u.as(t, "carol").PutMe(t.Context(), client.ProfileInput{Name: "Carol"})
+	carol := u.as(t, "carol")
+	_, err = carol.PutMe(t.Context(), client.ProfileInput{Name: "Carol"})
 	require.NoError(t, err)
-	for i := range 21 {
-		_, err := u.as(t, "carol").CreatePost(t.Context(), client.PostInput{Text: fmt.Sprint("post ", i)})
+	for i := range 19 {
+		_, err := carol.CreatePost(t.Context(), client.PostInput{Text: fmt.Sprint("post ", i)})
 		require.NoError(t, err)
 	}
+	_, err = carol.CreatePost(t.Context(), client.PostInput{Text: "so true", QuoteOf: right.ID})
+	require.NoError(t, err)
+	_, err = carol.Repost(t.Context(), right.ID)
+	require.NoError(t, err)
 	const texts = `[...document.querySelectorAll("#seen .entry .text")].map(e => e.textContent)`
-	page.here("/moderate?user=carol", texts+`[0] === "post 20"`)
+	page.here("/moderate?user=carol", texts+`.slice(0, 3).join() === "Nothing is wrong with this,so true,post 18"`)
+	assert.Equal(t, "reposted by Carol", page.text(`[...document.querySelectorAll("#seen .line")].map(e => e.textContent).join()`))
+	assert.Equal(t, "quotes "+hostile+": Nothing is wrong with this"+"/moderate?post="+right.ID, page.text(`[...document.querySelectorAll("#seen .quotes")].map(e => e.textContent + e.getAttribute("href")).join()`))
 	page.press(`#seen .more a`, "\r")
 	page.until("the older posts follow", texts+`.join() === "post 0"`)
 	assert.Equal(t, "0", page.text(`String(document.querySelectorAll("#seen .end, #seen .profile").length)`), "only the first page has the user")

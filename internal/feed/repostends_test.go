@@ -216,10 +216,11 @@ func TestNewsCountARepostedPostOnce(t *testing.T) {
 	p := w.post("dan", "p")
 	w.post("dan", "q")
 	w.repost("bob", p.ID)
+	w.post("dan", "r")
 	w.deliver()
-	for _, limit := range []int{1, 2, 10} {
+	for _, limit := range []int{1, 2, 10} { // the first page ends before the repost, with the repost, and after all posts
 		news := w.news("ann", home.Query{After: before.ID}, limit)
-		require.Equal(t, 2, news.Unread, "pages of %d", limit)
+		require.Equal(t, 3, news.Unread, "pages of %d", limit)
 	}
 
 	w = newWorld(t) // the home is gathered
@@ -228,8 +229,11 @@ func TestNewsCountARepostedPostOnce(t *testing.T) {
 	p = w.post(names[0], "p")
 	w.post(names[0], "q")
 	w.repost(names[pageLists], p.ID)
-	news := w.news("viewer", home.Query{Pull: true, After: id.Min}, 1)
-	require.Equal(t, 2, news.Unread)
+	w.post(names[0], "r")
+	for _, limit := range []int{1, 2, 10} {
+		news := w.news("viewer", home.Query{Pull: true, After: id.Min}, limit)
+		require.Equal(t, 3, news.Unread, "pages of %d", limit)
+	}
 }
 
 // The likes of an original with many followers are in many shards. A quote has its own marks, not the marks of the quoted post.

@@ -2,7 +2,7 @@
 // either. The page has no rights of its own: the admin address has the operations.
 import { draw, toast } from "./draw.js";
 import { form, number, some } from "./words.js";
-import { face, image, listen, pictures, rich } from "./text.js";
+import { face, image, listen, pictures, quotes, repostedBy, rich } from "./text.js";
 
 const seen = document.getElementById("seen"), open = document.getElementById("open");
 const admin = (kind, id, rest = "") => `/admin/${kind}/${encodeURIComponent(id)}${rest}`;
@@ -15,8 +15,9 @@ async function ask(path, body) {
   return JSON.parse(text);
 }
 
-const entry = item => draw("post", {
-  ...item, ...pictures(item.post.images), face: face(item.post.author_id, item.author?.name, item.author?.image_url), text: rich(item.post.text),
+// A repost shows its original, as in a home.
+const entry = (item, line = "") => item.repost ? entry(item.repost, repostedBy(item)) : draw("post", {
+  ...item, line, quotes: quotes(item), ...pictures(item.post.images), face: face(item.post.author_id, item.author?.name, item.author?.image_url), text: rich(item.post.text),
   likes: some(item.like_count, "like"), comments: some(item.comment_count ?? 0, "comment"), edited: item.post.edited_at && { at: item.post.edited_at },
   data: item.post.data && JSON.stringify(item.post.data, null, 2),
 });
@@ -34,7 +35,7 @@ function person(id, { user, posts, next_cursor: older }, later) {
   return draw("user", {
     id, older, user: !later && user, face: face(user.id, user.name, user.image_url), bio: rich(user.bio), image: image(user.image_url),
     counts: `${number(followers)} ${form(followers, "follower")}, ${number(following)} following, ${some(user.counts.posts, "post")}`,
-    posts: posts.map(entry), none: posts.length === 0 && "None.",
+    posts: posts.map(item => entry(item)), none: posts.length === 0 && "None.",
   });
 }
 

@@ -1,7 +1,7 @@
 // posts.js makes the elements of posts, comments, reactions and deliveries.
 import { draw, markup, toast } from "./draw.js";
 import { exact, number, some } from "./words.js";
-import { about, cut, face, pictures, rich } from "./text.js";
+import { about, cut, face, name, pictures, quotes, repostedBy, rich } from "./text.js";
 import { base } from "./base.js";
 import { call, me } from "./session.js";
 
@@ -32,19 +32,15 @@ export const cards = post => [...document.querySelectorAll(".entry")].filter(car
 
 const timesReposted = n => n > 0 ? number(n) : "";
 
-// name returns the name of an item's author.
-const name = item => item.author?.name || item.post.author_id;
-
 // A repost shows its original at its own place, with a line that names the reposter. A quote names the quoted post's author and text.
 function parts(item, whole, place = item.post.id, line = "") {
-  if (item.repost) return parts({ ...item.repost, bookmarked: item.bookmarked, reposted: item.reposted }, whole, item.post.id, "reposted by " + name(item));
+  if (item.repost) return parts({ ...item.repost, bookmarked: item.bookmarked, reposted: item.reposted }, whole, item.post.id, repostedBy(item));
   const { post } = item, counts = item.reactions ?? {}, images = pictures(post.images, whole ? undefined : MANY);
-  const quotes = item.quote && `quotes ${name(item.quote)}: ${about(item.quote.post, 60)}`;
   return {
     ...item, ...images, post, place, line, face: face(post.author_id, item.author?.name, item.author?.image_url),
     text: text(post, whole), long: images.more || !whole && cut(post.text, LONG) !== post.text,
     edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
-    ends: [line, quotes, post.expires_at && "ends " + exact(post.expires_at)].filter(Boolean).join(", "), data: post.data && JSON.stringify(post.data, null, 2),
+    ends: [line, quotes(item), post.expires_at && "ends " + exact(post.expires_at)].filter(Boolean).join(", "), data: post.data && JSON.stringify(post.data, null, 2),
     likes: number(item.like_count ?? counts.like ?? 0), comments: item.comment_count > 0 ? number(item.comment_count) : "",
     reposts: item.repost_count ?? 0, repostsWord: timesReposted(item.repost_count), again: String(Boolean(item.reposted)), marked: String(Boolean(item.bookmarked)), pressed: String(Boolean(item.liked)),
     choices: kinds().map(kind => ({ kind, post: post.id, pressed: String(item.reaction === kind) })), chooses: kinds().length > 0,

@@ -70,6 +70,11 @@ export function cut(text, most) {
 // about returns a post in one line: its text, or the description of a picture.
 export const about = (post, most) => cut((post.text || post.images?.find(i => i.alt)?.alt || "a post without a text").replace(/\s+/g, " "), most);
 
+// name returns the name of an item's author. repostedBy and quotes return the lines about the references of an item.
+export const name = item => item.author?.name || item.post.author_id;
+export const repostedBy = item => "reposted by " + name(item);
+export const quotes = item => item.quote && `quotes ${name(item.quote)}: ${about(item.quote.post, 60)}`;
+
 // DEMO is the path of the demo's pictures, which are at every address of Fanfare. So these pictures are shown by whatever name
 // a reader opens the page.
 const DEMO = "/console/pictures/";
