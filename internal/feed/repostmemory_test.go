@@ -2,6 +2,7 @@ package feed_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,4 +209,40 @@ func (s *hooked) Transact(ctx context.Context, in table.TransactInput) (table.Wr
 		s.before(op.Key())
 	}
 	return s.Store.Transact(ctx, in)
+}
+
+// A page that ends by its bytes forgets the reposts behind its end, but not the reposts of earlier pages.
+func TestAPageThatEndsByItsBytesForgetsTheRepostsBehindItsEnd(t *testing.T) {
+	for _, gathers := range []bool{false, true} {
+		w := newWorld(t)
+		viewer, dan, bob := "ann", "dan", "bob"
+		if gathers {
+			names := w.followees("viewer", pageLists+1)
+			viewer, dan, bob = "viewer", names[0], names[pageLists]
+			w.users(dan, bob)
+		} else {
+			w.users(viewer, dan, bob)
+			w.follow(viewer, dan)
+			w.follow(viewer, bob)
+		}
+		first, second := w.post(dan, "first"), w.post(dan, "second")
+		want := []string{w.repost(bob, second.ID).ID}
+		for range 15 {
+			want = append(want, w.post(dan, strings.Repeat("\U0001F3BA", 5000)).ID) // some twelve of these fill a page
+		}
+		want = append(want, w.repost(bob, first.ID).ID)
+		slices.Reverse(want)
+		w.deliver()
+
+		var got []string
+		for in := (page.Request{Limit: 1}); ; in.Limit = 20 {
+			l, err := w.Home(t.Context(), viewer, home.Query{Pull: gathers}, in)
+			require.NoError(t, err)
+			got = append(got, homeIDs(l.Items)...)
+			if in.Cursor = l.NextCursor; in.Cursor == "" {
+				break
+			}
+		}
+		require.Equal(t, want, got, "gathers: %v", gathers)
+	}
 }
