@@ -116,10 +116,6 @@ environment (FANFARE_*).`,
 	}
 	root.SetHelpCommand(helpCommand(a.stdout))
 	root.InitDefaultHelpCmd() // adds the help command, so that watch sees it
-	root.InitDefaultCompletionCmd()
-	if completion, _, err := root.Find([]string{"completion"}); err == nil {
-		completion.RunE, completion.Args = callOfGroup, cobra.ArbitraryArgs
-	}
 	inGroups(root)
 	showExamples(root)
 	completeValues(root)

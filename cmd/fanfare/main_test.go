@@ -519,7 +519,6 @@ func TestExitCodesNameWhatIsWrong(t *testing.T) {
 		{"group alone", nil, []string{"fanfare", "table"}, 2, "--help"},
 		{"unknown flag", nil, []string{"fanfare", "up", "--fast"}, 2, "--fast: see fanfare up --help"},
 		{"a command of the pair with a typing error", nil, []string{"fanfare", "pair", "statsu"}, 2, `unknown command "statsu"; did you mean status: see fanfare pair --help`},
-		{"a shell without a completion", nil, []string{"fanfare", "completion", "tcsh"}, 2, `unknown command "tcsh": see fanfare completion --help`},
 		{"a flag with a typing error", nil, []string{"fanfare", "up", "--dmo"}, 2, "--dmo; did you mean --demo: see fanfare up --help"},
 		{"a command of a group with a typing error", nil, []string{"fanfare", "dlq", "lst"}, 2, `unknown command "lst"; did you mean ls: see fanfare dlq --help`},
 		{"a flag with a bad value", nil, []string{"fanfare", "restore", "--from", "s3:/x"}, 2, "fanfare: --from: "},

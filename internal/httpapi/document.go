@@ -3,7 +3,6 @@ package httpapi
 import (
 	_ "embed"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -35,7 +34,7 @@ func complete(doc *huma.OpenAPI) error {
 		Name: userHeader, In: "header", Description: "The user of a service's call: only with a token that has the scope for it. The call then has the rights of this user.",
 		Schema: &huma.Schema{Type: huma.TypeString, Pattern: id.UserPattern, Examples: []any{"alice"}},
 	}}
-	tags := map[string]bool{}
+	doc.Tags = tags()
 	byStatus := map[string]string{"401": "WWW-Authenticate", "429": "Retry-After", "503": "Retry-After"}
 	for _, item := range doc.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
@@ -46,7 +45,9 @@ func complete(doc *huma.OpenAPI) error {
 			if !ok {
 				return fmt.Errorf("openapi document: samples.txt has no sample of %s", op.OperationID)
 			}
-			tags[op.Tags[0]] = true
+			if !slices.ContainsFunc(doc.Tags, func(t *huma.Tag) bool { return t.Name == op.Tags[0] }) {
+				return fmt.Errorf("openapi document: the tag %s of %s has no description", op.Tags[0], op.OperationID)
+			}
 			op.Extensions = map[string]any{"x-codeSamples": []map[string]string{{"lang": "Go", "source": text}}}
 			for status, response := range op.Responses {
 				if response.Headers == nil {
@@ -66,15 +67,27 @@ func complete(doc *huma.OpenAPI) error {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(tags)) {
-		doc.Tags = append(doc.Tags, &huma.Tag{Name: name})
-	}
 	for _, schema := range doc.Components.Schemas.Map() {
 		for _, property := range schema.Properties {
 			plain(property)
 		}
 	}
 	return nil
+}
+
+func tags() []*huma.Tag {
+	return []*huma.Tag{
+		{Name: "Home", Description: "The posts of the users you follow, as pages and as a stream."},
+		{Name: "Posts", Description: "Posts, quotes and reposts, and their deliveries."},
+		{Name: "Likes", Description: "Likes and other reactions, and their counts."},
+		{Name: "Comments", Description: "Comments on posts."},
+		{Name: "Users", Description: "Profiles, follows, mutes and blocks."},
+		{Name: "Bookmarks", Description: "Posts that you keep for yourself."},
+		{Name: "Notifications", Description: "What others did with you and your posts."},
+		{Name: "Markers", Description: "The places up to which your devices have read."},
+		{Name: "Events", Description: "Events of applied work, for services."},
+		{Name: "Development", Description: "Calls for tests: a server in production refuses them."},
+	}
 }
 
 // actsForUsers reports whether a service may name a user.
