@@ -231,7 +231,12 @@ func (a as) RoundTrip(r *http.Request) (*http.Response, error) {
 // A site serves the whole product below a prefix, and identifies its users.
 func TestASiteServesTheFeedBelowAPrefix(t *testing.T) {
 	t.Cleanup((&http.Client{}).CloseIdleConnections) // of the default transport
-	s := start(t, fanfare.Config{Prefix: "/feed", User: asks("User"), Service: asks("Service")})
+	s := start(t, fanfare.Config{Prefix: "/feed", User: asks("User"), Service: func(r *http.Request) (string, error) {
+		if !strings.HasPrefix(r.URL.Path, "/feed/v1/") {
+			return "", nil
+		}
+		return r.Header.Get("Service"), nil
+	}})
 	own := httptest.NewServer(s)
 	t.Cleanup(own.Close)
 	of := func(name, value string) *client.Client {

@@ -20,14 +20,19 @@ func completeValues(root *cobra.Command) {
 	}
 	flags := map[string]cobra.CompletionFunc{
 		"data-dir": dirs, "graph": anyFile, "journal": anyFile, "check": anyFile, "prices": anyFile,
-		"billing": oneOf(capacity.OnDemand, capacity.Provisioned), "network": oneOf(capacity.Addresses, capacity.NAT), "daemon": oneOf(doctor.Duties()...),
+		"billing": oneOf(capacity.OnDemand, capacity.Provisioned), "network": oneOf(capacity.Addresses, capacity.NAT), "iam policy --daemon": oneOf(doctor.Duties()...), "doctor --daemon": oneOf("api", "fanout", "likeagg", "operator"),
 	}
 	for c := range below(root) {
+		name := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
 		if !c.HasSubCommands() && c.ValidArgsFunction == nil {
-			c.ValidArgsFunction = completion(arguments, strings.TrimPrefix(c.CommandPath(), root.Name()+" "))
+			c.ValidArgsFunction = completion(arguments, name)
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			_ = c.RegisterFlagCompletionFunc(f.Name, completion(flags, f.Name)) // only a flag that does not exist, or has a function, fails
+			key := name + " --" + f.Name
+			if _, own := flags[key]; !own {
+				key = f.Name
+			}
+			_ = c.RegisterFlagCompletionFunc(f.Name, completion(flags, key)) // only a flag that does not exist, or has a function, fails
 		})
 	}
 }

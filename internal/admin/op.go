@@ -20,6 +20,9 @@ import (
 	"fanfare/internal/strictjson"
 )
 
+// longestPause is the longest time for which a caller of a long operation may take no part of the answer. Then the caller is gone.
+const longestPause = 10 * time.Minute
+
 // Op is an operation of an operator, and the only place that knows the operation: the handler of the admin address, the
 // call of the client, the line of the trail and the command come from it.
 type Op[In, Out any] struct {
@@ -162,7 +165,10 @@ func (o Op[In, Out]) serve(w http.ResponseWriter, r *http.Request, do func(conte
 	text := json.NewEncoder(w)
 	if o.stream != nil {
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		line := func(v any) error { return errors.Join(text.Encode(v), answer.Flush()) }
+		line := func(v any) error {
+			_ = answer.SetWriteDeadline(time.Now().Add(longestPause)) // as above
+			return errors.Join(text.Encode(v), answer.Flush())
+		}
 		if err := o.stream(line, in, func(in In) (Out, error) { return do(r.Context(), in) }); err != nil {
 			o.refuse(w, err)
 		}

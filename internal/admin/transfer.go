@@ -6,6 +6,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -111,9 +113,21 @@ func (p parts) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
+// progressEvery is the shortest time between two parts with the progress of one phase: a transfer has millions of records, and
+// its writers wait for each part.
+const progressEvery = time.Second
+
 // progressTo returns the progress of a transfer as parts.
 func progressTo(part func(TransferPart) error) func(transfer.Progress) {
+	var mu sync.Mutex
+	var sent time.Time
 	return func(p transfer.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !p.Ended && time.Since(sent) < progressEvery {
+			return
+		}
+		sent = time.Now()
 		_ = part(TransferPart{Progress: &p}) // a caller that is gone ends the transfer by its context
 	}
 }

@@ -139,7 +139,7 @@ func TestAnAnswerIsCutAtTheEndOfThePromise(t *testing.T) {
 func TestAPageReadsTheRefusalOfAMachineOfAPair(t *testing.T) {
 	t.Parallel()
 	const page = "https://app.example"
-	origins := httpapi.NewOrigins([]string{page}, nil)
+	origins := httpapi.NewOrigins([]string{page}, nil, false)
 	w := &word{}
 	w.give()
 	gate := &promised{next: http.NotFoundHandler(), of: w, origins: origins, refused: func() {}}

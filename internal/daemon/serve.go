@@ -117,7 +117,7 @@ func (p *process) warnOfPublicAdmin() {
 
 // origins returns the origins of the pages that may read the answers.
 func (p *process) origins() httpapi.Origins {
-	return httpapi.NewOrigins(p.cfg.CORSOrigins, p.cfg.CORSHeaders)
+	return httpapi.NewOrigins(p.cfg.CORSOrigins, p.cfg.CORSHeaders, p.opt.Site != nil)
 }
 
 // boundSends limits the kernel's memory for bytes that clients have not read. Connections

@@ -172,12 +172,12 @@ func New(cfg Config) (*API, error) {
 		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, notices: cfg.Notices, deliveries: cfg.Deliveries, removals: cfg.Removals, events: cfg.Events, export: cfg.Export, exports: newExports(), verifier: cfg.Verifier, site: cfg.Site, tokens: cfg.Tokens, ownHost: cfg.OwnHost, direct: cfg.Direct, hosts: cfg.Hosts, prefix: cfg.Prefix,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
-		origins: NewOrigins(cfg.Origins, cfg.PageHeaders), work: newAdmission(cfg.Limits),
+		origins: NewOrigins(cfg.Origins, cfg.PageHeaders, cfg.Site != nil), work: newAdmission(cfg.Limits),
 		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log, sampled: obs.Sampled(cfg.Log, zap.InfoLevel),
 		mux: http.NewServeMux(),
 	}
 	if cfg.Site != nil {
-		a.origins.credentials, a.sameSite = true, http.NewCrossOriginProtection()
+		a.sameSite = http.NewCrossOriginProtection()
 		for _, origin := range cfg.Origins {
 			if err := a.sameSite.AddTrustedOrigin(origin); err != nil {
 				return nil, fmt.Errorf("origins of pages: %w", err)

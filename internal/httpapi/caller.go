@@ -117,13 +117,26 @@ func (a *API) verify(r *http.Request) (auth.Identity, error) {
 		if err := a.sameSite.Check(r); err != nil {
 			return auth.Identity{}, forbidden("this request comes from a page of another site, which may change nothing here: to allow it, name the page's origin in FANFARE_CORS_ORIGINS")
 		}
-		return a.site.Identify(r)
+		return a.site.Identify(a.outside(r))
 	}
 	token, p := bearer(r)
 	if p != nil {
 		return auth.Identity{}, p
 	}
 	return a.verifier.Verify(r.Context(), token)
+}
+
+// outside returns the request as the program that embeds Fanfare gets it: with the prefix, so that the program may decide by the path.
+func (a *API) outside(r *http.Request) *http.Request {
+	if a.prefix == "" {
+		return r
+	}
+	whole, url := *r, *r.URL
+	if url.Path = a.prefix + url.Path; url.RawPath != "" {
+		url.RawPath = a.prefix + url.RawPath
+	}
+	whole.URL = &url
+	return &whole
 }
 
 // identifyService returns the service behind a request that acts for no user. If lacking is not "", the token needs the scope

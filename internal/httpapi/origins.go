@@ -20,9 +20,9 @@ type Origins struct {
 }
 
 // NewOrigins returns the given origins. headers are the headers that pages may send in addition to the headers of the
-// API and of tracing.
-func NewOrigins(allowed, headers []string) Origins {
-	return Origins{allowed: allowed, headers: strings.Join(append([]string{pageHeaders}, headers...), ", ")}
+// API and of tracing. credentials lets the pages send cookies.
+func NewOrigins(allowed, headers []string, credentials bool) Origins {
+	return Origins{allowed: allowed, credentials: credentials, headers: strings.Join(append([]string{pageHeaders}, headers...), ", ")}
 }
 
 // Allow lets a page of the origins read the answer to a request. It runs before every answer; otherwise a page could

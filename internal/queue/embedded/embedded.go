@@ -25,6 +25,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,8 @@ type Options struct {
 	// Doubt returns an error while the clock is too uncertain to decide that a dead letter or an event is
 	// old. nil means that there is never a doubt.
 	Doubt func() error
-	// EventsKept is the time for which the log keeps an event. With 0 each event is old.
+	// EventsKept is the time for which the log keeps an event, 0 for MostEventsKept: a process that logs no events, such as a
+	// command or a machine without the setting, removes none that another process keeps.
 	EventsKept time.Duration
 	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
 	MaxInFlight map[string]int
@@ -138,7 +140,7 @@ func openBroker(dir string, o Options, exists bool) (*Broker, error) {
 		o.Log = zap.NewNop()
 	}
 	b := &Broker{
-		now: o.Now, doubt: o.Doubt, maxInFlight: o.MaxInFlight, grace: o.Grace, eventsKept: o.EventsKept, log: o.Log,
+		now: o.Now, doubt: o.Doubt, maxInFlight: o.MaxInFlight, grace: o.Grace, eventsKept: cmp.Or(o.EventsKept, MostEventsKept), log: o.Log,
 		byName: map[string]*topic{},
 		urgent: make(chan struct{}, 1), lazy: make(chan struct{}, 1), holds: make(chan func()),
 		stopping: make(chan struct{}), stop: make(chan struct{}),

@@ -230,6 +230,9 @@ func (b *Broker) removeOldEvents(ctx context.Context) (removed int, err error) {
 	return removed, err
 }
 
+// MostEventsKept is the longest time for which the log keeps an event.
+const MostEventsKept = 30 * 24 * time.Hour
+
 // removedAtOnce bounds the number of events that are removed in one batch, so that no publish waits long.
 const removedAtOnce = 1024
 

@@ -312,25 +312,32 @@ func TestAClockInDoubtRemovesNoEvents(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
-// The sweeper runs each hour. Without a retention it removes the events that an earlier process has kept.
+// The sweeper runs each hour. A process without a retention, such as a command, removes no events that another process keeps, and
+// in the end removes them, too.
 func TestTheSweeperRemovesEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
-		kept := time.Hour
-		for _, want := range []int{1, 0} {
-			b, err := Create("queue", Options{FS: fs, EventsKept: kept})
+		for i, c := range []struct {
+			kept, passes time.Duration
+			want         int
+		}{
+			{48 * time.Hour, 30 * time.Hour, 1}, {0, 20 * time.Hour, 1}, {MostEventsKept, time.Hour, 1}, {48 * time.Hour, time.Minute, 0},
+			{48 * time.Hour, time.Hour, 1}, {0, MostEventsKept + time.Hour, 0},
+		} {
+			b, err := Create("queue", Options{FS: fs, EventsKept: c.kept})
 			require.NoError(t, err)
-			if want > 0 {
+			if i == 0 || i == 4 {
 				logAll(t, b, "1")
 			}
-			<-time.After(time.Minute) // virtual
+			<-time.After(c.passes) // virtual
 			synctest.Wait()
 			texts, _, _, err := page(b, "", 10)
-			require.NoError(t, err)
-			assert.Len(t, texts, want)
+			if c.want > 0 {
+				require.NoError(t, err)
+			}
+			assert.Lenf(t, texts, c.want, "turn %d", i)
 			require.NoError(t, b.Close())
-			kept = 0
 		}
 	})
 }
