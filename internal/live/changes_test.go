@@ -468,12 +468,12 @@ func TestALookAtEditedPostsWaitsForUnits(t *testing.T) {
 			a.Edited("ben", post, false)
 		}
 		pause(time.Second)
-		require.Len(t, c.edited, 40)
+		require.Len(t, c.edits(), 40)
 		a.Edited("ben", posts[0], false)
 		pause(3 * time.Second)
-		assert.Len(t, c.edited, 40)
+		assert.Len(t, c.edits(), 40)
 		pause(20 * time.Second)
-		assert.Len(t, c.edited, 41)
+		assert.Len(t, c.edits(), 41)
 	})
 }
 

@@ -318,6 +318,14 @@ func (a *api) serve(t *testing.T, st *live.Stream, last string) *client {
 	return c
 }
 
+// edits returns the edited posts that a client has received. A test that reads them before the next edit comes by a timer needs
+// the lock.
+func (c *client) edits() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.edited)
+}
+
 func (c *client) write(frames []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
