@@ -196,6 +196,9 @@ func TestNotificationsHideAtOnce(t *testing.T) {
 	assert.Contains(t, w.noticed(), "follow by dan of 1")
 	require.NoError(t, w.Unfollow(ctx, "dan", "ann"))
 	assert.Len(t, w.noticed(), 2)
+	require.NoError(t, w.FollowSilently(ctx, "dan", "ann"))
+	assert.Len(t, w.noticed(), 2, "a silent follow takes no notification over")
+	require.NoError(t, w.Unfollow(ctx, "dan", "ann"))
 
 	w.deletePosts(first)
 	assert.Equal(t, []string{"like by bob of 0"}, w.noticed())

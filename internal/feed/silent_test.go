@@ -112,7 +112,8 @@ func TestOnlyTheFollowerSeesASilentFollow(t *testing.T) {
 
 // A follow of a former life has the silence of the call that renews the follow.
 func TestARenewedFollowHasTheSilenceOfItsCall(t *testing.T) {
-	for _, silent := range []bool{false, true} {
+	for _, c := range [][2]bool{{false, true}, {true, false}, {true, true}, {false, false}} { // the former life, the call
+		former, silent := c[0], c[1]
 		w := newWorld(t)
 		w.users("ann", "bob")
 		as := func(silent bool) error {
@@ -121,7 +122,7 @@ func TestARenewedFollowHasTheSilenceOfItsCall(t *testing.T) {
 			}
 			return w.Follow(t.Context(), "ann", "bob")
 		}
-		require.NoError(t, as(!silent))
+		require.NoError(t, as(former))
 		w.clock.add(time.Second)
 		_, err := w.AskToForget(t.Context(), "ann")
 		require.NoError(t, err)
