@@ -190,6 +190,13 @@ func TestAPostIsWrittenWithPictures(t *testing.T) {
 	written, err = u.as(t, "ann").Post(t.Context(), id)
 	require.NoError(t, err)
 	assert.True(t, slices.Equal([]client.Image{{URL: other, Alt: "Another"}}, written.Images), "%+v", written)
+	ann.here("/posts/"+id, `document.querySelectorAll(".own [data-picture]").length === 2`)
+	ann.press(`.own summary`, "\r")
+	for i := 3; i <= 10; i++ {
+		require.True(t, ann.text(`String(document.querySelector(".own [data-click=another]").hidden)`) == "false", "picture %d may follow", i)
+		ann.press(`.own [data-click=another]`, "\r")
+	}
+	assert.Equal(t, "10 true", ann.text(`document.querySelectorAll(".own [data-picture]").length + " " + document.querySelector(".own [data-click=another]").hidden`), "a post has ten pictures at most")
 	ann.isClean(u.http, strings.TrimPrefix(g.URL, "http://"))
 	p.stop(t)
 }

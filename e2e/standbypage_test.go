@@ -50,6 +50,11 @@ func TestAPairShowsItsStateInABrowser(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode, url)
 		assert.Contains(t, res.Header.Get("Content-Type"), "json", "%s answered %s", url, text)
 	}
+	primary.run(chromedp.Evaluate(`{ const real = fetch; window.fetch = async (...call) => {
+		const answer = await real(...call);
+		return String(call[0]).endsWith("/admin/pair") ? Response.json({ ...await answer.json(), connected: false }) : answer;
+	}; }`, nil))
+	primary.until("a pair whose peer is away is not well", `document.querySelector("#pair [data-fact=mode].no") && document.querySelector("[data-fact=peer]").textContent.endsWith(", away")`)
 	require.NoError(t, chromedp.Cancel(window.ctx), "close the browser")
 	s.stop(t)
 	p.stop(t)
