@@ -38,7 +38,9 @@ type livePage struct {
 	gone          map[string]bool
 	// stale is set while the client has to read its page. While it reads, held collects the events.
 	stale, reading bool
-	held           [][2]string
+	// retry is the time at which the client repeats a read that failed. Without a wait the repeats would never let time pass.
+	retry time.Time
+	held  [][2]string
 	// strange has the authors whom the user has followed or unmuted since the opening, perhaps at another
 	// process, whose list of authors lacks them.
 	strange map[string]bool
@@ -149,7 +151,7 @@ func (c *liveClient) mustRead() bool {
 	open := c.open()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return open && c.stale && !c.reading
+	return open && c.stale && !c.reading && !time.Now().Before(c.retry)
 }
 
 // mustRenew returns a post that a client has to read again, "" for none.
@@ -157,7 +159,7 @@ func (c *liveClient) mustRenew() string {
 	open := c.open()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !open || c.stale || c.reading || len(c.renew) == 0 {
+	if !open || c.stale || c.reading || len(c.renew) == 0 || time.Now().Before(c.retry) {
 		return ""
 	}
 	return slices.Min(slices.Collect(maps.Keys(c.renew)))
@@ -189,7 +191,7 @@ func (s *liveStorm) renew(c *liveClient, post string) *operation {
 			case isNotFound(err):
 				c.apply("deleted", post)
 			default:
-				c.renew[post] = true
+				c.renew[post], c.retry = true, time.Now().Add(time.Second)
 			}
 			c.applyHeld()
 		},
@@ -222,6 +224,9 @@ func (s *liveStorm) read(c *liveClient, _ string) *operation {
 			defer c.mu.Unlock()
 			if c.stream != of { // the next stream reads the page again
 				return
+			}
+			if err != nil {
+				c.retry = time.Now().Add(time.Second)
 			}
 			if c.reading, c.stale = false, c.stale || err != nil; err == nil {
 				c.empty()

@@ -170,9 +170,10 @@ func (l *workload) leaveOrReturn(r *rand.Rand, client string) *operation {
 			return s.DeleteProfile(ctx, leaver)
 		},
 		// The answer of a removal's transaction may be lost, and a read may still see the profile for a moment. The
-		// embedded engine has no such moment, so no call is judged by it.
+		// embedded engine has no such moment, so no call is judged by it. A return before it, whose answer was lost, may become
+		// visible after the removal has found no profile.
 		settle: func(err error) {
-			l.w.lives.left = err == nil && lifeOf(l.w.visible(schema.ProfileKey(leaver))) == ""
+			l.w.lives.left = err == nil && lifeOf(l.w.visible(schema.ProfileKey(leaver))) == "" && l.w.life() == ""
 		},
 	}
 }
