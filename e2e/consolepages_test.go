@@ -402,23 +402,23 @@ func TestChangesOfAPostReachTheCardOfItsRepost(t *testing.T) {
 
 	// The stream does not know the marks of the page's user: the card of the own repost and an edit have them all the same.
 	marks := func(what, want string) {
-		ann.until(what, fmt.Sprintf(`[...document.querySelectorAll("#home > .entry:not([hidden])")].map(e => [e.querySelector(".text").textContent, e.querySelector(".again").ariaPressed, e.querySelector(".mark").ariaPressed].join(" ")).join() === %q`, want))
+		ann.until(what, fmt.Sprintf(`[...document.querySelectorAll("#home > .entry:not([hidden])")].map(e => [e.querySelector(".text").textContent, e.querySelector(".again").ariaPressed, e.querySelector(".mark").ariaPressed].join("/")).join() === %q`, want))
 	}
 	own := fmt.Sprintf(`document.querySelectorAll('#home > [data-post="%s"]').length`, one)
-	marks("no mark yet", "One false false")
+	marks("no mark yet", "One/false/false")
 	ann.press(`#home .mark`, " ")
 	ann.press(`#home .again`, " ")
 	ann.until("the own repost comes", own+" === 2")
 	ann.until("the own repost comes before its count", `document.querySelector("#home > .entry:not([hidden]) .reposts").textContent === "1"`)
-	marks("the own repost has the marks of its post", "One true true")
+	marks("the own repost has the marks of its post", "One/true/true")
 	edited = "ONE"
 	_, err = grace.EditPost(t.Context(), one, client.PostEdit{Text: &edited})
 	require.NoError(t, err)
-	marks("an edit keeps the marks", "ONE true true")
+	marks("an edit keeps the marks", "ONE/true/true")
 	ann.press(`#home .entry:not([hidden]) .mark`, " ")
 	ann.press(`#home .entry:not([hidden]) .again`, " ")
 	ann.until("the own repost goes", own+" === 1")
-	marks("the card below has the marks of now", "ONE false false")
+	marks("the card below has the marks of now", "ONE/false/false")
 	ann.isClean(u.http)
 	p.stop(t)
 }

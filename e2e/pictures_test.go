@@ -193,7 +193,7 @@ func TestAPostIsWrittenWithPictures(t *testing.T) {
 	ann.here("/posts/"+id, `document.querySelectorAll(".own [data-picture]").length === 2`)
 	ann.press(`.own summary`, "\r")
 	for i := 3; i <= 10; i++ {
-		require.True(t, ann.text(`String(document.querySelector(".own [data-click=another]").hidden)`) == "false", "picture %d may follow", i)
+		require.Equal(t, "false", ann.text(`String(document.querySelector(".own [data-click=another]").hidden)`), "picture %d may follow", i)
 		ann.press(`.own [data-click=another]`, "\r")
 	}
 	assert.Equal(t, "10 true", ann.text(`document.querySelectorAll(".own [data-picture]").length + " " + document.querySelector(".own [data-click=another]").hidden`), "a post has ten pictures at most")
