@@ -232,30 +232,6 @@ func New(cfg Config) (*API, error) {
 // Document returns the OpenAPI document.
 func (a *API) Document() []byte { return a.document }
 
-func humaConfig(prefix string) huma.Config {
-	cfg := huma.DefaultConfig("Fanfare", apiVersion)
-	cfg.Info.Description = "A feed: posts, follows, likes and home timelines. Errors are RFC 9457 problems whose type is stable. " +
-		"Lists are paged by opaque cursors: pass next_cursor back as cursor; it is absent on the last page. " +
-		"A page may be short, and even empty, and still have a next_cursor; its items have 256 KiB of JSON at most."
-	cfg.Info.License = &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}
-	cfg.Servers = []*huma.Server{{URL: cmp.Or(prefix, "/"), Description: "The service that gave this document."}}
-	// Fanfare serves the document and its page itself. Answers have no $schema links.
-	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
-	cfg.CreateHooks = nil
-	cfg.Transformers = []huma.Transformer{problems}
-	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
-	cfg.Formats = map[string]huma.Format{"application/json": format, "json": format}
-	cfg.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[Data]())
-	if made := reflect.TypeOf(huma.NewError(0, "")); made.Kind() == reflect.Pointer { // huma adds the schema of its errors to the document
-		cfg.Components.Schemas.RegisterTypeAlias(made.Elem(), reflect.TypeFor[Problem]())
-	}
-	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "The claim sub is the user id, unless the service names another one. " +
-			"A token with the scope fanfare:act, unless the service names another one, is a service's: it may name a user in the header Fanfare-User."},
-	}
-	return cfg
-}
-
 // route is the route of a call, with the texts of the call in the document. name is the operation id.
 type route struct{ method, path, name, tag, summary string }
 

@@ -321,7 +321,7 @@ func toField(d *huma.ErrorDetail) FieldError {
 	if strings.HasPrefix(d.Message, "invalid date/time") { // huma adds the format in Go's notation
 		return FieldError{field, "is not an RFC 3339 time such as 2026-07-14T09:00:00Z"}
 	}
-	for _, rule := range schemaRules {
+	for _, rule := range schemaRules() {
 		if bound, ok := strings.CutPrefix(d.Message, rule.message); ok {
 			return FieldError{field, strings.Replace(rule.detail, "BOUND", bound, 1)}
 		}
@@ -329,22 +329,26 @@ func toField(d *huma.ErrorDetail) FieldError {
 	return FieldError{field, d.Message}
 }
 
-// schemaRules has the details of the faults of a schema, by the prefixes of huma's messages: the first one counts.
-var schemaRules = []struct{ message, detail string }{
-	{"expected length >= 1", "must not be empty"},
-	{"expected length >= ", "must have at least BOUND characters"},
-	{"expected length <= ", "must have at most BOUND characters"},
-	{"expected array length >= ", "must have at least BOUND items"},
-	{"expected array length <= ", "must have at most BOUND items"},
-	{"expected array items to be unique", "must have each item once"},
-	{"expected number >= ", "must be at least BOUND"},
-	{"expected number <= ", "must be at most BOUND"},
-	{"expected value to be one of ", "must be one of BOUND"},
-	{"expected string to be ", "must be BOUND"},
-	{"expected object", "is not a JSON object"},
-	{"expected array", "is not a JSON array"},
-	{"expected boolean", "must be true or false"},
-	{"expected integer", "must be an integer"},
-	{"expected number", "must be a number"},
-	{"expected string", "must be a string"},
+type schemaRule struct{ message, detail string }
+
+// schemaRules returns the details of the faults of a schema, by the prefixes of huma's messages: the first one counts.
+func schemaRules() []schemaRule {
+	return []schemaRule{
+		{"expected length >= 1", "must not be empty"},
+		{"expected length >= ", "must have at least BOUND characters"},
+		{"expected length <= ", "must have at most BOUND characters"},
+		{"expected array length >= ", "must have at least BOUND items"},
+		{"expected array length <= ", "must have at most BOUND items"},
+		{"expected array items to be unique", "must have each item once"},
+		{"expected number >= ", "must be at least BOUND"},
+		{"expected number <= ", "must be at most BOUND"},
+		{"expected value to be one of ", "must be one of BOUND"},
+		{"expected string to be ", "must be BOUND"},
+		{"expected object", "is not a JSON object"},
+		{"expected array", "is not a JSON array"},
+		{"expected boolean", "must be true or false"},
+		{"expected integer", "must be an integer"},
+		{"expected number", "must be a number"},
+		{"expected string", "must be a string"},
+	}
 }
