@@ -196,7 +196,9 @@ func (w *world) settle() (primary, standby *machine) {
 	w.calm()
 	w.repair()
 	for range 600 {
-		pass(500 * time.Millisecond)
+		// No poll is at the instant of a timer: at the end of the patience a primary that lost its standby still looks paired,
+		// while the register has the swap.
+		pass(500*time.Millisecond + 100*time.Microsecond)
 		w.tend()
 		if primary = w.primary(); primary != nil && primary.process.primary.Status().Connected {
 			standby = w.peer(primary)
