@@ -20,6 +20,7 @@ type told struct {
 	follows map[string]bool // follows by the id of the follow
 	likes   map[string]bool // likes by the version of the action
 	taken   map[string]bool // posts that were taken down
+	faded   map[string]bool // partitions of deliveries that have lost an item by its end
 }
 
 // tell returns the function by which a process sends events, nil in a world without such events.
@@ -112,7 +113,7 @@ func (w *World) heardDelivered(e *messages.PostDelivered) {
 		}
 	}
 	pulled := plan.State == schema.PlanPulled
-	if plan.Post == "" || !time.Now().Add(w.early()).Before(plan.TTL) {
+	if plan.Post == "" || !time.Now().Add(w.early()).Before(plan.TTL) || w.told.faded[schema.DeliveryPK(e.PostID)] {
 		return // the notification has expired meanwhile, or expires item by item
 	}
 	if e.EventID != e.PostID || e.AuthorID != plan.Author || e.Pulled != pulled ||

@@ -114,6 +114,9 @@ func (w *World) sweep(key table.Key) error {
 		w.Fired[FaultEarly]++
 	}
 	w.note("expire %v", key)
+	if strings.HasSuffix(key.PK, "#delivery") {
+		w.told.faded[key.PK] = true
+	}
 	same := table.Equal{Name: table.AttrTTL, Value: table.N(w.ttls[key])}
 	_, err := w.store.Delete(context.Background(), table.DeleteInput{Key: key, If: same})
 	if _, replaced := errors.AsType[*table.ConditionError](err); err != nil && !replaced {
