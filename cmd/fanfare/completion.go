@@ -20,7 +20,7 @@ func completeValues(root *cobra.Command) {
 	}
 	flags := map[string]cobra.CompletionFunc{
 		"data-dir": dirs, "graph": anyFile, "journal": anyFile, "check": anyFile, "prices": anyFile,
-		"billing": oneOf(capacity.OnDemand, capacity.Provisioned), "network": oneOf(capacity.Addresses, capacity.NAT), "iam policy --daemon": oneOf(doctor.Duties()...), "doctor --daemon": oneOf("api", "fanout", "likeagg", "operator"),
+		"billing": oneOf(capacity.OnDemand, capacity.Provisioned), "network": oneOf(capacity.Addresses, capacity.NAT), "iam policy --daemon": oneOf(doctor.Duties()...), "doctor --daemon": oneOf(append(daemonNames(), operatorAlone)...),
 	}
 	for c := range below(root) {
 		name := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")

@@ -23,6 +23,14 @@ func services() []service {
 	}
 }
 
+// daemonNames returns the names of the daemons.
+func daemonNames() (names []string) {
+	for _, s := range services() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
 // called returns the daemon that a program with the given name runs. The image has links to
 // this binary, with the names of the daemons.
 func called(program string) (service, bool) {

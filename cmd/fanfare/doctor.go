@@ -30,7 +30,7 @@ with the role of a daemon, and name that daemon, or with yours and --daemon oper
 tries the calls of verify, reconcile and the like. It exits with 1 if it finds a fault.`,
 		Args: cobra.NoArgs,
 	}
-	c.Flags().StringSliceVar(&daemons, "daemon", nil, "daemons whose calls are tried: api, fanout, likeagg (all three), or operator alone")
+	c.Flags().StringSliceVar(&daemons, "daemon", nil, "daemons whose calls are tried: "+strings.Join(daemonNames(), ", ")+" (all of these), or "+operatorAlone+" alone")
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR)")
 	return a.answers(c, func(context.Context, *use) (answer admin.Answer, err error) {
 		roles, err := rolesOf(daemons)
@@ -45,6 +45,9 @@ tries the calls of verify, reconcile and the like. It exits with 1 if it finds a
 	})
 }
 
+// operatorAlone names the calls of an operator, who is no daemon.
+const operatorAlone = "operator"
+
 // rolesOf returns the roles of the named daemons. Without names it returns all roles. An
 // operator has no role.
 func rolesOf(daemons []string) (daemon.Roles, error) {
@@ -52,16 +55,16 @@ func rolesOf(daemons []string) (daemon.Roles, error) {
 		return daemon.Roles{API: true, Fanout: true, Likes: true}, nil
 	}
 	var roles daemon.Roles
-	if slices.Equal(daemons, []string{"operator"}) {
+	if slices.Equal(daemons, []string{operatorAlone}) {
 		return roles, nil
 	}
 	for _, name := range daemons {
-		if name == "operator" {
+		if name == operatorAlone {
 			return roles, wrongUse(errors.New("--daemon: an operator is examined alone: run doctor once more for the daemons"))
 		}
 		s, ok := called(name)
 		if !ok {
-			return roles, wrongUse(fmt.Errorf("--daemon: %q is not api, fanout, likeagg or operator", name))
+			return roles, wrongUse(fmt.Errorf("--daemon: %q is not %s or %s", name, strings.Join(daemonNames(), ", "), operatorAlone))
 		}
 		roles.API = roles.API || s.roles.API
 		roles.Fanout = roles.Fanout || s.roles.Fanout

@@ -166,7 +166,7 @@ func (o Op[In, Out]) serve(w http.ResponseWriter, r *http.Request, do func(conte
 	if o.stream != nil {
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		line := func(v any) error {
-			_ = answer.SetWriteDeadline(time.Now().Add(longestPause)) // as above
+			_ = answer.SetWriteDeadline(time.Now().Add(longestPause)) // this fails only for a server without deadlines
 			return errors.Join(text.Encode(v), answer.Flush())
 		}
 		if err := o.stream(line, in, func(in In) (Out, error) { return do(r.Context(), in) }); err != nil {

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 
 	"fanfare/client"
 	"fanfare/internal/admin"
+	"fanfare/internal/config"
+	queueembedded "fanfare/internal/queue/embedded"
 )
 
 // eventsBehind waits for the event of a delivered post behind a position.
@@ -31,6 +34,16 @@ func clientOf(t *testing.T, address, token string) *client.Client {
 	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
+}
+
+// A process without the setting keeps the events of a process with its highest value.
+func TestTheLogKeepsEventsForTheHighestSetting(t *testing.T) {
+	t.Parallel()
+	all := config.Fields()
+	of := all[slices.IndexFunc(all, func(f config.Field) bool { return f.Name == "FANFARE_EVENTS_KEPT" })]
+	most, err := time.ParseDuration(of.High)
+	require.NoError(t, err)
+	assert.Equal(t, most, queueembedded.MostEventsKept)
 }
 
 // A reader of the primary continues at the promoted standby: it has the same events at the same positions, and later events behind them.

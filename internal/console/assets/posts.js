@@ -36,14 +36,14 @@ const timesReposted = n => n > 0 ? number(n) : "";
 function parts(item, whole, place = item.post.id, line = "") {
   if (item.repost) return parts({ ...item.repost, bookmarked: item.bookmarked, reposted: item.reposted }, whole, item.post.id, repostedBy(item));
   const { post } = item, counts = item.reactions ?? {}, images = pictures(post.images, whole ? undefined : MANY);
-  const again = Math.max(item.repost_count ?? 0, item.reposted ? 1 : 0); // the user's own repost, before it is counted
+  const reposts = Math.max(item.repost_count ?? 0, item.reposted ? 1 : 0); // the user's own repost, before it is counted
   return {
     ...item, ...images, post, place, line, face: face(post.author_id, item.author?.name, item.author?.image_url),
     text: text(post, whole), long: images.more || !whole && cut(post.text, LONG) !== post.text,
     edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
     ends: [line, quotes(item), post.expires_at && "ends " + exact(post.expires_at)].filter(Boolean).join(", "), data: post.data && JSON.stringify(post.data, null, 2),
     likes: number(item.like_count ?? counts.like ?? 0), comments: item.comment_count > 0 ? number(item.comment_count) : "",
-    reposts: again, repostsWord: timesReposted(again), again: String(Boolean(item.reposted)), marked: String(Boolean(item.bookmarked)), pressed: String(Boolean(item.liked)),
+    reposts, repostsWord: timesReposted(reposts), again: String(Boolean(item.reposted)), marked: String(Boolean(item.bookmarked)), pressed: String(Boolean(item.liked)),
     choices: kinds().map(kind => ({ kind, post: post.id, pressed: String(item.reaction === kind) })), chooses: kinds().length > 0,
     counts: reactions(post.id, counts),
   };

@@ -230,7 +230,7 @@ func (b *Broker) removeOldEvents(ctx context.Context) (removed int, err error) {
 	return removed, err
 }
 
-// MostEventsKept is the longest time for which the log keeps an event.
+// MostEventsKept is the longest time for which the log keeps an event: the bound of FANFARE_EVENTS_KEPT, as a test of package daemon holds.
 const MostEventsKept = 30 * 24 * time.Hour
 
 // removedAtOnce bounds the number of events that are removed in one batch, so that no publish waits long.
