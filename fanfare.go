@@ -70,9 +70,9 @@ type Config struct {
 
 	// User returns the id of the user of a request, "" for nobody: the program's own sessions identify the callers,
 	// so the Server has no tokens, and no setting of tokens. Nobody, or an error, gets 401; the error goes into the log.
-	// User gets the request with the prefix, has to return soon, from any goroutine, and reads no body. It is asked for each call, and every 15 seconds
-	// during a stream. A request that may change something has to come from a page of the same origin, or of one in
-	// FANFARE_CORS_ORIGINS, whose pages may then send cookies.
+	// User gets the request with the prefix, has to return soon, from any goroutine, and reads no body. It is asked for
+	// each call, and every 15 seconds during a stream. A request that may change something has to come from a page of the
+	// same origin, or of one in FANFARE_CORS_ORIGINS, whose pages may then send cookies.
 	User func(*http.Request) (string, error)
 	// Service returns the name of the service that makes a request, "" for none, by the rules of User. A service acts for
 	// the user in the header Fanfare-User, takes posts down, and removes users. User is asked if Service names none.

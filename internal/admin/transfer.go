@@ -113,8 +113,8 @@ func (p parts) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// progressEvery is the shortest time between two parts with the progress of one phase: a transfer has millions of records, and
-// its writers wait for each part.
+// progressEvery is the shortest time between two parts with progress, except for the end of a phase: a transfer has millions of
+// records, and its writers wait for each part.
 const progressEvery = time.Second
 
 // progressTo returns the progress of a transfer as parts.
