@@ -43,7 +43,7 @@ func TestTheLogKeepsEventsForTheHighestSetting(t *testing.T) {
 	of := all[slices.IndexFunc(all, func(f config.Field) bool { return f.Name == "FANFARE_EVENTS_KEPT" })]
 	most, err := time.ParseDuration(of.High)
 	require.NoError(t, err)
-	assert.Equal(t, most, queueembedded.MostEventsKept)
+	assert.Equal(t, queueembedded.MostEventsKept, most)
 }
 
 // A reader of the primary continues at the promoted standby: it has the same events at the same positions, and later events behind them.
