@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/client"
+	"fanfare/internal/backoff"
 )
 
 // The demo network has a few people with names and their own posts, and a crowd. The whole crowd follows
@@ -30,6 +31,9 @@ const (
 	demoLoaders = 16
 )
 
+// demoAgain is the wait before another attempt to load the network.
+var demoAgain = backoff.Exponential{First: time.Second, Most: 30 * time.Second}
+
 // demo loads the demo network through the public API, unless the network is loaded already.
 // Then demo posts and likes as people of the network until ctx ends.
 func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
@@ -40,15 +44,17 @@ func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 	}
 	defer base.CloseIdleConnections()
 	d := &demoNetwork{base: base, pictures: url + "/console/pictures/", log: log}
-	switch loaded, err := d.load(ctx); {
-	case ctx.Err() != nil:
-		return
-	case err != nil:
-		log.Error("demo network not loaded", zap.Error(err))
-		return
-	case loaded:
+	loaded, err := d.load(ctx)
+	for failures := 1; err != nil; failures++ { // a busy machine may refuse one of the calls
+		log.Warn("demo network not loaded, trying again", zap.Error(err))
+		if backoff.Wait(ctx, demoAgain.Bound(failures)) != nil {
+			return
+		}
+		loaded, err = d.load(ctx)
+	}
+	if loaded {
 		log.Info("demo network loaded", zap.String("try", "fanfare token ada"))
-	default:
+	} else {
 		log.Info("demo network was loaded before")
 	}
 	d.live(ctx)
@@ -89,7 +95,7 @@ func (d *demoNetwork) as(ctx context.Context, user string) (*client.Client, erro
 }
 
 // load loads the network. The last post of the load belongs to the crowd's last person: if
-// this post exists, the network is complete. An interrupted load is repeated from the
+// this post exists, the network is complete. A load that failed is repeated from the
 // beginning, because each call of the load is idempotent.
 func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 	last := demoPerson(demoCrowd - 1)
@@ -132,7 +138,10 @@ func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 			return false, err
 		}
 	}
-	return true, errors.Join(each(people[named:len(people)-1], steps[2]), steps[2](people[len(people)-1]))
+	if err := each(people[named:len(people)-1], steps[2]); err != nil {
+		return false, err
+	}
+	return true, steps[2](people[len(people)-1])
 }
 
 // each calls do for all users, with up to demoLoaders concurrent calls, and returns one of the errors.
