@@ -294,7 +294,7 @@ func (d *networkDay) compare() (homes, counts int) {
 	byAuthor := make([][]string, d.shape.users)
 	for _, post := range d.made {
 		byAuthor[post.author] = append(byAuthor[post.author], post.id)
-		count, err := feed.LikeCount(d.Context(), post.id)
+		count, err := feed.LikeCount(d.Context(), access.As(""), post.id)
 		require.NoError(d, err)
 		if int(count.Count) != len(d.likes[post.id]) {
 			counts++

@@ -31,9 +31,6 @@ const (
 	demoLoaders = 16
 )
 
-// demoAgain is the wait before another attempt to load the network.
-var demoAgain = backoff.Exponential{First: time.Second, Most: 30 * time.Second}
-
 // demo loads the demo network through the public API, unless the network is loaded already.
 // Then demo posts and likes as people of the network until ctx ends.
 func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
@@ -44,10 +41,11 @@ func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 	}
 	defer base.CloseIdleConnections()
 	d := &demoNetwork{base: base, pictures: url + "/console/pictures/", log: log}
+	again := backoff.Exponential{First: time.Second, Most: 30 * time.Second}
 	loaded, err := d.load(ctx)
 	for failures := 1; err != nil; failures++ { // a busy machine may refuse one of the calls
 		log.Warn("demo network not loaded, trying again", zap.Error(err))
-		if backoff.Wait(ctx, demoAgain.Bound(failures)) != nil {
+		if backoff.Wait(ctx, again.Bound(failures)) != nil {
 			return
 		}
 		loaded, err = d.load(ctx)

@@ -70,7 +70,8 @@ func TestAReaderOfEventsContinuesAtAPromotedStandby(t *testing.T) {
 	_, err := admin.Promote().Do(t.Context(), two.client(), admin.Promotion{PrimaryIsGone: true})
 	require.NoError(t, err)
 	two.await(false)
-	assert.Equal(t, first, eventsBehind(t, two.at.HTTP, service, ""))
+	again := eventsBehind(t, two.at.HTTP, service, "")
+	assert.Equal(t, first.Events, again.Events[:len(first.Events)], "a delivery that the stop cut may repeat its event behind them")
 	post(two.at.HTTP)
-	assert.Greater(t, eventsBehind(t, two.at.HTTP, service, first.Next).Next, first.Next)
+	assert.Greater(t, eventsBehind(t, two.at.HTTP, service, again.Next).Next, again.Next)
 }

@@ -20,6 +20,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -105,19 +106,36 @@ func readPatterns() []accessPattern {
 		}},
 		{"friends", "`u#U#following` merged with `u#U#follower`", func(ctx context.Context, s *sample) error { return pageOf(s.Friends(ctx, "viewer", first)) }},
 		{"posts by user", "`u#U#post`, descending", func(ctx context.Context, s *sample) error {
-			return pageOf(s.PostsByUser(ctx, s.authors[0], feed.PostRange{}, first))
+			return pageOf(s.PostsByUser(ctx, access.Viewer{}, s.authors[0], feed.PostRange{}, first))
 		}},
 		{"posts by user and day", "`u#U#post`, a range of ULIDs", func(ctx context.Context, s *sample) error {
 			day := s.post.CreatedAt.Truncate(24 * time.Hour)
-			return pageOf(s.PostsByUser(ctx, s.authors[0], feed.PostRange{Since: day, Until: day.AddDate(0, 0, 1)}, first))
+			return pageOf(s.PostsByUser(ctx, access.Viewer{}, s.authors[0], feed.PostRange{Since: day, Until: day.AddDate(0, 0, 1)}, first))
 		}},
-		{"post by id", "`p#P` / `info`, then `u#A#post` / `p#P`", func(ctx context.Context, s *sample) error { _, err := s.Post(ctx, s.post.ID); return err }},
-		{"comments of a post", "`p#P#comment`, and `p#P` / `info`", func(ctx context.Context, s *sample) error { return pageOf(s.Comments(ctx, s.post.ID, first)) }},
-		{"comments by user", "GSI1 `u#U#comment`, descending; `p#P` / `info` of their posts", func(ctx context.Context, s *sample) error { return pageOf(s.CommentsByUser(ctx, "viewer", first)) }},
-		{"likers of a post", "`p#P` / `info`, then `p#P#likelist`, each shard", func(ctx context.Context, s *sample) error { return pageOf(s.Likers(ctx, s.post.ID, first)) }},
-		{"like count", "`p#P#likecount` / `count`, and `p#P` / `info`", func(ctx context.Context, s *sample) error { _, err := s.LikeCount(ctx, s.post.ID); return err }},
-		{"did U like P", "`p#P` / `info`, then `p#P#likelist` / `u#U`", func(ctx context.Context, s *sample) error { _, err := s.LikeOf(ctx, s.post.ID, "viewer"); return err }},
-		{"posts liked by U", "GSI1 `u#U#like`, descending; `p#P` / `info` of them", func(ctx context.Context, s *sample) error { return pageOf(s.LikesByUser(ctx, "viewer", first)) }},
+		{"post by id", "`p#P` / `info`, then `u#A#post` / `p#P`", func(ctx context.Context, s *sample) error {
+			_, err := s.Post(ctx, access.Viewer{}, s.post.ID)
+			return err
+		}},
+		{"comments of a post", "`p#P#comment`, and `p#P` / `info`", func(ctx context.Context, s *sample) error {
+			return pageOf(s.Comments(ctx, access.Viewer{}, s.post.ID, first))
+		}},
+		{"comments by user", "GSI1 `u#U#comment`, descending; `p#P` / `info` of their posts", func(ctx context.Context, s *sample) error {
+			return pageOf(s.CommentsByUser(ctx, access.Viewer{}, "viewer", first))
+		}},
+		{"likers of a post", "`p#P` / `info`, then `p#P#likelist`, each shard", func(ctx context.Context, s *sample) error {
+			return pageOf(s.Likers(ctx, access.Viewer{}, s.post.ID, first))
+		}},
+		{"like count", "`p#P#likecount` / `count`, and `p#P` / `info`", func(ctx context.Context, s *sample) error {
+			_, err := s.LikeCount(ctx, access.Viewer{}, s.post.ID)
+			return err
+		}},
+		{"did U like P", "`p#P` / `info`, then `p#P#likelist` / `u#U`", func(ctx context.Context, s *sample) error {
+			_, err := s.LikeOf(ctx, access.Viewer{}, s.post.ID, "viewer")
+			return err
+		}},
+		{"posts liked by U", "GSI1 `u#U#like`, descending; `p#P` / `info` of them", func(ctx context.Context, s *sample) error {
+			return pageOf(s.LikesByUser(ctx, access.Viewer{}, "viewer", first))
+		}},
 		{"home by push", "`u#U#timeline` and `u#U#home`; then posts; authors and counts; own likes by GSI1 `u#U#like`", func(ctx context.Context, s *sample) error {
 			return pageOf(s.cold().Home(ctx, "viewer", home.Query{}, first))
 		}},
@@ -136,17 +154,17 @@ func readPatterns() []accessPattern {
 			return err
 		}},
 		{"view of a post", "as 9, which has the number of comments; with the author, the like count, and the own like, bookmark and repost", func(ctx context.Context, s *sample) error {
-			_, err := s.cold().PostView(ctx, "viewer", s.post.ID)
+			_, err := s.cold().PostView(ctx, access.As("viewer"), s.post.ID)
 			return err
 		}},
 		{"views of posts by user", "as 7, with the same for each", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().PostViewsByUser(ctx, "viewer", s.authors[0], feed.PostRange{}, first))
+			return pageOf(s.cold().PostViewsByUser(ctx, access.As("viewer"), s.authors[0], feed.PostRange{}, first))
 		}},
 		{"views of posts liked by U", "as 15, with posts and the same for each", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().LikedPostViews(ctx, "viewer", "viewer", first))
+			return pageOf(s.cold().LikedPostViews(ctx, access.As("viewer"), "viewer", first))
 		}},
 		{"views of 20 posts by id", "`p#P` / `info`, then posts and the same for each", func(ctx context.Context, s *sample) error {
-			_, err := s.cold().PostViews(ctx, "viewer", s.ids)
+			_, err := s.cold().PostViews(ctx, access.As("viewer"), s.ids)
 			return err
 		}},
 		{"followers as users", "as 3, with profiles, and the reader's own edges in the range of their ids", func(ctx context.Context, s *sample) error {
@@ -159,13 +177,13 @@ func readPatterns() []accessPattern {
 			return pageOf(viewed(ctx, s.cold().EdgeViews, s.authors[0])(s.cold().Friends(ctx, "viewer", first)))
 		}},
 		{"likers as users", "as 12, with the same", func(ctx context.Context, s *sample) error {
-			return pageOf(viewed(ctx, s.cold().LikerViews, "viewer")(s.cold().Likers(ctx, s.post.ID, first)))
+			return pageOf(viewed(ctx, s.cold().LikerViews, "viewer")(s.cold().Likers(ctx, access.Viewer{}, s.post.ID, first)))
 		}},
 		{"comments with their authors", "as 10, with the same", func(ctx context.Context, s *sample) error {
-			return pageOf(viewed(ctx, s.cold().CommentViews, "viewer")(s.cold().Comments(ctx, s.post.ID, first)))
+			return pageOf(viewed(ctx, s.cold().CommentViews, "viewer")(s.cold().Comments(ctx, access.Viewer{}, s.post.ID, first)))
 		}},
 		{"comments by user with their posts", "as 11, with the reads of 24 for each post", func(ctx context.Context, s *sample) error {
-			return pageOf(s.cold().CommentViewsByUser(ctx, "viewer", "viewer", first))
+			return pageOf(s.cold().CommentViewsByUser(ctx, access.As("viewer"), "viewer", first))
 		}},
 		{"20 users by id", "the profiles and edges of 25 alone", func(ctx context.Context, s *sample) error {
 			_, err := s.cold().UserViews(ctx, "viewer", s.authors)
@@ -199,7 +217,7 @@ func readPatterns() []accessPattern {
 			if err != nil {
 				return err
 			}
-			_, err = s.LikeChanges(ctx, seen)
+			_, err = s.LikeChanges(ctx, "viewer", seen)
 			return err
 		}},
 		{"the authors of a live home", "`u#U#following`, and `u#U#home` below the marks", func(ctx context.Context, s *sample) error {
@@ -224,11 +242,11 @@ func readPatterns() []accessPattern {
 			if err != nil {
 				return err
 			}
-			if _, err = s.LikeChanges(ctx, seen); err != nil {
+			if _, err = s.LikeChanges(ctx, "viewer", seen); err != nil {
 				return err
 			}
 			s.cold().measure()
-			_, err = s.LikeChanges(ctx, seen)
+			_, err = s.LikeChanges(ctx, "viewer", seen)
 			return err
 		}},
 		{"tick of the tail of live homes, no new post", "GSI1 `made#T#n`, each shard, and `changed#T`", func(ctx context.Context, s *sample) error {
@@ -279,7 +297,7 @@ func readPatterns() []accessPattern {
 // then reads the home.
 func (s *sample) homeWithout(ctx context.Context, posts []string) error {
 	for _, post := range posts {
-		p, err := s.Post(ctx, post)
+		p, err := s.Post(ctx, access.Viewer{}, post)
 		if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.NotFound {
 			continue
 		}
@@ -604,6 +622,8 @@ kind costs as much as a like. The aggregator's units, with m actions of a post i
 With ` + "`FANFARE_NOTIFICATIONS=on`" + ` the notifier writes each notification once a window; with ` + "`off`" + ` nothing is sent
 or written. Each row is a window with one event. A further unknown actor costs half an RCU more (one RCU in a window of
 mentions), a further comment one RCU. An open stream reads the unread notifications once a minute (` + "`TestWhatAnIdleStreamCosts`" + `).
+A look at like counts reads the post by id of each changed count. If the references are older than a second, it also reads the
+reader's edge to each of these authors, and the mutes.
 
 `
 

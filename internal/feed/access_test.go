@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/backoff"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
@@ -66,7 +67,7 @@ func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
 			tp.latency = latency
 			tp.take()
 			began := time.Now()
-			_, err := w.LikeCount(t.Context(), p.ID)
+			_, err := w.LikeCount(t.Context(), access.Viewer{}, p.ID)
 			require.NoError(t, err)
 			reads := 1 // one round trip is enough for all reads
 			if local {
@@ -74,7 +75,7 @@ func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
 			}
 			assert.Equal(t, time.Duration(reads)*latency, time.Since(began), "local %v", local)
 			tp.take()
-			_, err = w.LikeCount(t.Context(), id.Min)
+			_, err = w.LikeCount(t.Context(), access.Viewer{}, id.Min)
 			wantKind(t, err, fault.NotFound)
 			assert.Len(t, tp.take(), map[bool]int{false: 2, true: 1}[local], "local %v", local)
 		})

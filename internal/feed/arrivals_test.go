@@ -219,7 +219,7 @@ func TestLikeCountsOfTheNewestPostsAreStreamed(t *testing.T) {
 	w.addLikes(posts[20].Post.ID, 7)
 	seen := w.watch("ann", "")
 	changes := func() []home.PostLikes {
-		likes, err := w.LikeChanges(t.Context(), seen)
+		likes, err := w.LikeChanges(t.Context(), "ann", seen)
 		require.NoError(t, err)
 		return likes
 	}
@@ -473,7 +473,7 @@ func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 			return nil
 		},
 		"likes": func(w *world, seen *home.Streamed) error {
-			_, err := w.LikeChanges(t.Context(), seen)
+			_, err := w.LikeChanges(t.Context(), "ann", seen)
 			return err
 		},
 	} {
@@ -526,7 +526,7 @@ func TestAStreamTellsACountAgainWhereItForgotIt(t *testing.T) {
 	w.addLikes(posts[19].Post.ID, 2)
 	seen := w.watch("ann", "")
 	changes := func(seen *home.Streamed) []home.PostLikes {
-		likes, err := w.LikeChanges(t.Context(), seen)
+		likes, err := w.LikeChanges(t.Context(), "ann", seen)
 		require.NoError(t, err)
 		return likes
 	}

@@ -12,6 +12,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -90,7 +91,7 @@ func TestAReadBesideANewLifeIsNotRemembered(t *testing.T) {
 	require.NoError(t, err)
 	assert.Greater(t, mine.ID, now.Profile.After, "I12: all ids of a life are above its after")
 	w.sweep()
-	_, err = w.Post(t.Context(), mine.ID)
+	_, err = w.Post(t.Context(), access.Viewer{}, mine.ID)
 	require.NoError(t, err, "I12: the call began after the new profile exists")
 }
 

@@ -64,25 +64,25 @@ func TestEachViewShowsTheBookmarksOfItsViewer(t *testing.T) {
 			assert.Equal(t, slices.DeleteFunc(slices.Clone(want), func(post string) bool { return post <= query.After }), marks(shown...), "%d %+v", limit, query)
 		}
 		assert.Equal(t, want, marksOf(list(t, limit, func(in page.Request) (page.List[view.Post], error) {
-			return w.PostViewsByUser(t.Context(), "ann", "bob", feed.PostRange{}, in)
+			return w.PostViewsByUser(t.Context(), access.As("ann"), "bob", feed.PostRange{}, in)
 		})))
 		assert.Equal(t, want, marksOf(list(t, limit, func(in page.Request) (page.List[view.Post], error) {
-			return w.LikedPostViews(t.Context(), "ann", "cid", in)
+			return w.LikedPostViews(t.Context(), access.As("ann"), "cid", in)
 		})))
 		assert.Equal(t, want, marksOf(list(t, limit, func(in page.Request) (page.List[view.Post], error) { return w.BookmarkViews(t.Context(), "ann", in) })))
 		var on []view.Post
 		for _, c := range list(t, limit, func(in page.Request) (page.List[view.CommentOnPost], error) {
-			return w.CommentViewsByUser(t.Context(), "ann", "cid", in)
+			return w.CommentViewsByUser(t.Context(), access.As("ann"), "cid", in)
 		}) {
 			on = append(on, c.On)
 		}
 		assert.Equal(t, want, marksOf(on))
 	}
-	found, err := w.PostViews(t.Context(), "ann", ids)
+	found, err := w.PostViews(t.Context(), access.As("ann"), ids)
 	require.NoError(t, err)
 	assert.Equal(t, want, marksOf(found.Items))
 	for i, p := range posts {
-		one, err := w.PostView(t.Context(), "ann", p.ID)
+		one, err := w.PostView(t.Context(), access.As("ann"), p.ID)
 		require.NoError(t, err)
 		assert.Equal(t, slices.Contains(want, p.ID), one.Bookmarked, i)
 	}
@@ -179,7 +179,7 @@ func TestViewsShowNoBookmarksOfAFormerLife(t *testing.T) {
 	old, young := w.post("bob", "old"), w.post("bob", "young")
 	w.bookmark("ann", old, young)
 	shown := func() []string {
-		found, err := w.PostViews(t.Context(), "ann", []string{old.ID, young.ID})
+		found, err := w.PostViews(t.Context(), access.As("ann"), []string{old.ID, young.ID})
 		require.NoError(t, err)
 		return marksOf(found.Items)
 	}
@@ -204,7 +204,7 @@ func TestABookmarkAndARepostOfOnePostAreShown(t *testing.T) {
 	w.repost("ann", ids[1])
 	w.repost("ann", ids[2])
 	w.deliver()
-	found, err := w.PostViews(t.Context(), "ann", ids)
+	found, err := w.PostViews(t.Context(), access.As("ann"), ids)
 	require.NoError(t, err)
 	require.Len(t, found.Items, len(ids))
 	for i, want := range []feed.Kept{{Bookmarked: true}, {Bookmarked: true, Reposted: true}, {Reposted: true}} {

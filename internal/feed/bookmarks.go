@@ -108,14 +108,15 @@ func (s *Service) mayBookmarkMore(ctx context.Context, user, after string) error
 	if err != nil || len(all) < MaxBookmarks {
 		return err
 	}
-	posts, living := make([]string, len(all)), map[string]schema.PostRef{}
+	posts := make([]string, len(all))
 	for i, b := range all {
 		posts[i] = b.Post
 	}
-	if err := s.access.LivingPosts(ctx, posts, living); err != nil {
+	living, err := s.access.LivingPosts(ctx, access.AnyAudience(access.Limit), posts)
+	if err != nil {
 		return err
 	}
-	dead := slices.DeleteFunc(all, func(b schema.Bookmark) bool { return living[b.Post].ID != "" })
+	dead := slices.DeleteFunc(all, func(b schema.Bookmark) bool { _, lives := living[b.Post]; return lives })
 	if len(dead) == 0 {
 		return ownBookmarks().refusal()
 	}
@@ -165,7 +166,7 @@ func (s *Service) storedBookmark(ctx context.Context, user, post string) (*schem
 
 // BookmarkOf returns user's bookmark of a post, if the list of bookmarks shows it.
 func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked, error) {
-	byID, err := s.access.LivingPost(ctx, post)
+	seen, err := s.access.LivingPost(ctx, access.As(user), post)
 	if err != nil {
 		return Bookmarked{}, err
 	}
@@ -173,7 +174,7 @@ func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked
 	if err != nil {
 		return Bookmarked{}, err
 	}
-	blocked, err := s.access.Get(ctx, schema.BlockKey(user, byID.Author), true)
+	blocked, err := s.access.Get(ctx, schema.BlockKey(user, seen.Ref().Author), true)
 	if err != nil {
 		return Bookmarked{}, err
 	}
@@ -192,7 +193,7 @@ func (s *Service) keptFor(ctx context.Context, calls *page.Budget, viewer Viewer
 	if !viewer.Kept {
 		return nil, nil
 	}
-	return s.KeptOf(ctx, calls, viewer.ID, refs)
+	return s.KeptOf(ctx, calls, viewer.ID(), refs)
 }
 
 // KeptOf returns what user keeps about some posts, by one round trip, and by one more if user has reposted some of the
@@ -224,9 +225,9 @@ func (s *Service) KeptOf(ctx context.Context, calls *page.Budget, user string, r
 	if err != nil {
 		return nil, err
 	}
-	living := map[string]schema.PostRef{} // a repost that was deleted as a post may leave its binding
+	var living map[string]access.Seen // a repost that was deleted as a post may leave its binding
 	if ids := slices.Sorted(maps.Keys(bound)); len(ids) > 0 {
-		if err := s.access.LivingPosts(ctx, ids, living); err != nil {
+		if living, err = s.access.LivingPosts(ctx, access.As(user), ids); err != nil {
 			return nil, err
 		}
 	}
@@ -281,13 +282,14 @@ func (s *Service) Bookmarks(ctx context.Context, user string, in page.Request) (
 }
 
 // BookmarksWithPosts returns the list of Bookmarks, and the posts by id.
-func (s *Service) BookmarksWithPosts(ctx context.Context, user string, in page.Request) (page.List[Bookmarked], map[string]schema.PostRef, error) {
+func (s *Service) BookmarksWithPosts(ctx context.Context, user string, in page.Request) (page.List[Bookmarked], map[string]access.Seen, error) {
 	noted, err := s.access.Get(ctx, schema.HasBlocksKey(user), true)
 	if err != nil {
 		return page.List[Bookmarked]{}, nil, err
 	}
-	refs := map[string]schema.PostRef{}
-	living := access.OfLivingPosts(ctx, s.access, shownAs(schema.ParseBookmark, bookmarkedOf), func(b Bookmarked) string { return b.PostID }, refs)
+	living := s.access.LivingFor(access.As(user))
+	author := func(b Bookmarked) string { return living.Posts[b.PostID].Ref().Author }
+	ofLiving := access.OfLivingPosts(ctx, living, shownAs(schema.ParseBookmark, bookmarkedOf), func(b Bookmarked) string { return b.PostID })
 	fill := access.RefillOfLivingPosts()
 	fill.Budget.Spend(1 + callsOfBlocks)
 	fill.Calls += callsOfBlocks
@@ -295,17 +297,17 @@ func (s *Service) BookmarksWithPosts(ctx context.Context, user string, in page.R
 		scope: page.ListByID("bookmarks", user, ""), sortKey: schema.BookmarkSK, position: func(b Bookmarked) string { return b.Version }, fill: fill,
 		query: table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd, Descending: true, Consistent: true},
 		read: func(items []table.Item) ([]Bookmarked, error) {
-			shown, err := living(items)
+			shown, err := ofLiving(items)
 			if err != nil || noted == nil {
 				return shown, err
 			}
 			authors := make([]string, len(shown))
 			for i, b := range shown {
-				authors[i] = refs[b.PostID].Author
+				authors[i] = author(b)
 			}
 			blocked, err := s.blockedAmong(ctx, user, authors)
-			return slices.DeleteFunc(shown, func(b Bookmarked) bool { return blocked[refs[b.PostID].Author] }), err
+			return slices.DeleteFunc(shown, func(b Bookmarked) bool { return blocked[author(b)] }), err
 		},
 	}.page(ctx, s, in)
-	return list, refs, err
+	return list, living.Posts, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -46,7 +47,7 @@ func (s *Service) referred(ctx context.Context, edited schema.PostRef) bool {
 	if edited.Referred {
 		return true
 	}
-	now, err := s.access.PostByID(ctx, edited.ID)
+	now, err := s.access.PostOfAnyAudience(ctx, access.Author, edited.ID)
 	return err != nil || now.Referred
 }
 

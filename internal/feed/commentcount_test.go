@@ -12,6 +12,7 @@ import (
 	"fanfare/internal/backoff"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -28,7 +29,7 @@ func (w *world) comment(user, post string) feed.Comment {
 // comments returns the comment count in the view of a post.
 func (w *world) comments(post string) int64 {
 	w.t.Helper()
-	view, err := w.PostView(w.t.Context(), "ann", post)
+	view, err := w.PostView(w.t.Context(), access.As("ann"), post)
 	require.NoError(w.t, err)
 	return view.CommentCount
 }
@@ -92,7 +93,7 @@ func TestCommentsAtOnceEndExact(t *testing.T) {
 				if i < len(old) {
 					assert.NoError(t, process.DeleteComment(t.Context(), "ann", p.ID, old[i].ID))
 				}
-				_, err = process.PostView(t.Context(), "ann", p.ID)
+				_, err = process.PostView(t.Context(), access.As("ann"), p.ID)
 				assert.NoError(t, err)
 			})
 		}

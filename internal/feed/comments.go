@@ -46,9 +46,10 @@ func (s *Service) AddComment(ctx context.Context, user, post string, in CommentI
 }
 
 // Comments lists a living post's comments, oldest first.
-func (s *Service) Comments(ctx context.Context, post string, in page.Request) (page.List[Comment], error) {
+func (s *Service) Comments(ctx context.Context, by access.Viewer, post string, in page.Request) (page.List[Comment], error) {
+	ofPost := table.Query{PK: schema.CommentsPK(post), Consistent: true} //nolint:forbidigo // the check of the post runs beside the query
 	comments := listing[Comment]{
-		scope: page.ListByID("comments", post, ""), query: table.Query{PK: schema.CommentsPK(post), Consistent: true}, sortKey: schema.CommentSK,
+		scope: page.ListByID("comments", post, ""), query: ofPost, sortKey: schema.CommentSK,
 		position: commentID, read: shownAs(schema.ParseComment, commentOf),
 	}
 	if _, err := comments.scope.Position(in.Cursor); err != nil {
@@ -56,7 +57,7 @@ func (s *Service) Comments(ctx context.Context, post string, in page.Request) (p
 	}
 	var list page.List[Comment]
 	err := s.access.All(ctx,
-		func(ctx context.Context) error { _, err := s.access.LivingPost(ctx, post); return err },
+		func(ctx context.Context) error { _, err := s.access.LivingPost(ctx, by, post); return err },
 		func(ctx context.Context) (err error) { list, err = comments.page(ctx, s, in); return err },
 	)
 	return list, err
@@ -67,10 +68,13 @@ func commentID(c Comment) string { return c.ID }
 // DeleteComment deletes a comment. The comment's author and the post's author may delete a comment.
 func (s *Service) DeleteComment(ctx context.Context, user, post, comment string) error {
 	key := schema.CommentKey(post, comment)
-	var byID schema.PostRef
+	var on access.Seen
 	var it *table.Item
 	err := s.access.All(ctx,
-		func(ctx context.Context) (err error) { byID, err = s.access.LivingPost(ctx, post); return err },
+		func(ctx context.Context) (err error) {
+			on, err = s.access.LivingPost(ctx, access.AnyAudience(access.OwnUndo), post)
+			return err
+		},
 		func(ctx context.Context) (err error) { it, err = s.access.Get(ctx, key, true); return err },
 	)
 	if err != nil {
@@ -79,6 +83,7 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	if it == nil {
 		return fault.NotFoundf("there is no comment %s of post %s", comment, post)
 	}
+	byID := on.Ref()
 	c, err := schema.ParseComment(*it)
 	if err != nil {
 		return fault.Wrap("table", err)
@@ -98,20 +103,20 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 }
 
 // CommentsByUser lists user's comments of living posts, newest first.
-func (s *Service) CommentsByUser(ctx context.Context, user string, in page.Request) (page.List[Comment], error) {
-	list, _, err := s.CommentsWithPosts(ctx, user, in)
+func (s *Service) CommentsByUser(ctx context.Context, by access.Viewer, user string, in page.Request) (page.List[Comment], error) {
+	list, _, err := s.CommentsWithPosts(ctx, by, user, in)
 	return list, err
 }
 
 // CommentsWithPosts returns the list of CommentsByUser, and the posts by id.
-func (s *Service) CommentsWithPosts(ctx context.Context, user string, in page.Request) (page.List[Comment], map[string]schema.PostRef, error) {
-	refs := map[string]schema.PostRef{}
+func (s *Service) CommentsWithPosts(ctx context.Context, by access.Viewer, user string, in page.Request) (page.List[Comment], map[string]access.Seen, error) {
+	living := s.access.LivingFor(by)
 	list, err := listing[Comment]{
 		scope: page.ListByID("comments-by-user", user, ""), query: table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true}, sortKey: schema.CommentSK,
 		position: commentID, fill: access.RefillOfLivingPosts(),
-		read: access.OfLivingPosts(ctx, s.access, shownAs(schema.ParseComment, commentOf), func(c Comment) string { return c.PostID }, refs),
+		read: access.OfLivingPosts(ctx, living, shownAs(schema.ParseComment, commentOf), func(c Comment) string { return c.PostID }),
 	}.userPage(ctx, s, in)
-	return list, refs, err
+	return list, living.Posts, err
 }
 
 // transactComment writes or deletes a comment by op, and changes the post's number of comments, in one

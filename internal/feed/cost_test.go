@@ -22,7 +22,7 @@ func TestTheCostOfARequestIsThatOfItsTableCalls(t *testing.T) {
 		do    func(context.Context) error
 		units []float64 // the units after each repetition
 	}{
-		"a read of one and a half units": {func(ctx context.Context) error { _, err := w.LikeCount(ctx, p.ID); return err }, []float64{1.5, 3, 4.5}},
+		"a read of one and a half units": {func(ctx context.Context) error { _, err := w.LikeCount(ctx, access.Viewer{}, p.ID); return err }, []float64{1.5, 3, 4.5}},
 		"reads and writes":               {func(ctx context.Context) error { return w.Mute(ctx, "bob", "ann") }, nil},
 		"an edit": {func(ctx context.Context) error {
 			_, err := w.EditPost(ctx, "ann", p.ID, feed.PostEdit{Text: new("y")})

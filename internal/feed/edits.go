@@ -50,7 +50,7 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 // remained in the post.
 func (s *Service) edit(ctx context.Context, byID schema.PostRef, edit PostEdit) (edited Post, changed bool, err error) {
 	key := schema.PostKey(byID.Author, byID.ID)
-	remains, err := s.remains(ctx, key, edit)
+	remains, err := s.remains(ctx, byID.Author, key, edit)
 	if err != nil {
 		return Post{}, false, err
 	}
@@ -81,16 +81,16 @@ func (s *Service) edit(ctx context.Context, byID schema.PostRef, edit PostEdit) 
 	if err = cmp.Or(err, noted); err != nil {
 		return Post{}, false, fault.Wrap("table", err)
 	}
-	p, err := schema.ParsePost(*res.Item)
+	p, err := schema.ParsePost(*res.Item) //nolint:forbidigo // the author has just written the post
 	if err != nil {
 		return Post{}, false, fault.Wrap("table", err)
 	}
-	return postOf(p), false, nil
+	return postOf(access.OwnPost(p)), false, nil
 }
 
 // remains returns the condition that a field remains in the post, by which the post still shows something.
 // An edit that removes nothing, or that gives a field, needs no condition and no read.
-func (s *Service) remains(ctx context.Context, key table.Key, edit PostEdit) ([]table.Cond, error) {
+func (s *Service) remains(ctx context.Context, author string, key table.Key, edit PostEdit) ([]table.Cond, error) {
 	removes, gives := false, false
 	for _, f := range edit.fields() {
 		removes = removes || f.value != nil && *f.value == ""
@@ -99,17 +99,16 @@ func (s *Service) remains(ctx context.Context, key table.Key, edit PostEdit) ([]
 	if !removes || gives {
 		return nil, nil
 	}
-	found, err := s.access.Posts(ctx, []table.Key{key})
+	found, err := s.access.Posts(ctx, access.As(author), []table.Key{key})
 	if err != nil {
 		return nil, err
 	}
-	it, ok := found[key]
-	if !ok {
+	if !found.Has(key) {
 		return nil, wasDeleted(key)
 	}
 	for _, f := range edit.fields() {
-		if f.value == nil && it.Str(f.attr) != "" {
-			return []table.Cond{unchangedAttr(it, f.attr)}, nil
+		if text, _ := found.Attr(key, f.attr); f.value == nil && text != "" {
+			return []table.Cond{table.Equal{Name: f.attr, Value: table.S(text)}}, nil
 		}
 	}
 	var c checks

@@ -12,6 +12,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -147,7 +148,7 @@ func TestAnEditLeavesSomethingToShow(t *testing.T) {
 		}
 		wantKind(t, err, fault.Invalid)
 		assert.ErrorContains(t, err, "would be empty, and the post would have no image and no data", name)
-		after, err := w.Post(t.Context(), p.ID)
+		after, err := w.Post(t.Context(), access.Viewer{}, p.ID)
 		require.NoError(t, err)
 		assert.Equal(t, p, after, name)
 	}
@@ -188,7 +189,7 @@ func TestTwoEditsTogetherLeaveSomethingToShow(t *testing.T) {
 		} else {
 			wantKind(t, err, c.kind)
 		}
-		if after, err := w.Post(t.Context(), p.ID); c.kind != fault.NotFound {
+		if after, err := w.Post(t.Context(), access.Viewer{}, p.ID); c.kind != fault.NotFound {
 			require.NoError(t, err)
 			assert.Equal(t, c.want, after.Content, name)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
@@ -43,11 +44,17 @@ func TestNoReadShowsAPostFromItsEndOn(t *testing.T) {
 	w.notified(schema.NoticeMention, p.ID, "bob")
 
 	reads := map[string]func() (shown bool){
-		"post":        func() bool { _, err := w.Post(t.Context(), p.ID); return found(t, err) },
-		"view":        func() bool { _, err := w.PostView(t.Context(), "ann", p.ID); return found(t, err) },
-		"like count":  func() bool { _, err := w.LikeCount(t.Context(), p.ID); return found(t, err) },
-		"likers":      func() bool { _, err := w.Likers(t.Context(), p.ID, page.Request{}); return found(t, err) },
-		"comments":    func() bool { _, err := w.Comments(t.Context(), p.ID, page.Request{}); return found(t, err) },
+		"post":       func() bool { _, err := w.Post(t.Context(), access.Viewer{}, p.ID); return found(t, err) },
+		"view":       func() bool { _, err := w.PostView(t.Context(), access.As("ann"), p.ID); return found(t, err) },
+		"like count": func() bool { _, err := w.LikeCount(t.Context(), access.Viewer{}, p.ID); return found(t, err) },
+		"likers": func() bool {
+			_, err := w.Likers(t.Context(), access.Viewer{}, p.ID, page.Request{})
+			return found(t, err)
+		},
+		"comments": func() bool {
+			_, err := w.Comments(t.Context(), access.Viewer{}, p.ID, page.Request{})
+			return found(t, err)
+		},
 		"new comment": func() bool { _, err := w.CreateComment(t.Context(), "ann", p.ID, "late"); return found(t, err) },
 		"like":        func() bool { return found(t, w.Like(t.Context(), "ann", p.ID)) },
 		"edit": func() bool {
@@ -55,22 +62,22 @@ func TestNoReadShowsAPostFromItsEndOn(t *testing.T) {
 			return found(t, err)
 		},
 		"posts by id": func() bool {
-			f, err := w.PostViews(t.Context(), "ann", []string{p.ID})
+			f, err := w.PostViews(t.Context(), access.As("ann"), []string{p.ID})
 			require.NoError(t, err)
 			return len(f.Items) == 1
 		},
 		"posts by user": func() bool {
-			l, err := w.PostsByUser(t.Context(), "bob", feed.PostRange{}, page.Request{})
+			l, err := w.PostsByUser(t.Context(), access.Viewer{}, "bob", feed.PostRange{}, page.Request{})
 			require.NoError(t, err)
 			return len(l.Items) == 1
 		},
 		"comments by user": func() bool {
-			l, err := w.CommentsByUser(t.Context(), "ann", page.Request{})
+			l, err := w.CommentsByUser(t.Context(), access.Viewer{}, "ann", page.Request{})
 			require.NoError(t, err)
 			return len(l.Items) > 0
 		},
 		"likes by user": func() bool {
-			l, err := w.LikesByUser(t.Context(), "ann", page.Request{})
+			l, err := w.LikesByUser(t.Context(), access.Viewer{}, "ann", page.Request{})
 			require.NoError(t, err)
 			return len(l.Items) == 1
 		},
@@ -81,7 +88,7 @@ func TestNoReadShowsAPostFromItsEndOn(t *testing.T) {
 		},
 		"a bookmark": func() bool { return found(t, w.Bookmark(t.Context(), "ann", p.ID)) },
 		"reactions": func() bool {
-			l, err := w.ReactionsByUser(t.Context(), "ann", page.Request{})
+			l, err := w.ReactionsByUser(t.Context(), access.Viewer{}, "ann", page.Request{})
 			require.NoError(t, err)
 			return len(l.Items) == 1
 		},

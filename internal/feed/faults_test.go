@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -260,7 +261,7 @@ func operations() []operation {
 				return err
 			},
 			done: func(w *world, s stage) bool {
-				p, err := w.Post(ctx, s.post.ID)
+				p, err := w.Post(ctx, access.Viewer{}, s.post.ID)
 				return err == nil && p.Text == "edited"
 			},
 		},
@@ -268,7 +269,7 @@ func operations() []operation {
 			name: "DeletePost", writes: 1, durable: never, repeated: fault.NotFound,
 			do: func(w *world, s stage) error { return w.DeletePost(ctx, "bob", s.post.ID) },
 			done: func(w *world, s stage) bool {
-				_, err := w.Post(ctx, s.post.ID)
+				_, err := w.Post(ctx, access.Viewer{}, s.post.ID)
 				e, ok := errors.AsType[*fault.Error](err)
 				return ok && e.Kind == fault.NotFound
 			},
@@ -288,7 +289,7 @@ func operations() []operation {
 			name: "CreateComment", writes: 1, durable: never,
 			do: func(w *world, s stage) error { _, err := w.CreateComment(ctx, "cid", s.post.ID, "new"); return err },
 			done: func(w *world, s stage) bool {
-				l, err := w.Comments(ctx, s.post.ID, page.Request{})
+				l, err := w.Comments(ctx, access.Viewer{}, s.post.ID, page.Request{})
 				return err == nil && len(l.Items) > 1
 			},
 		},
@@ -296,7 +297,7 @@ func operations() []operation {
 			name: "DeleteComment", writes: 1, durable: never, repeated: fault.NotFound,
 			do: func(w *world, s stage) error { return w.DeleteComment(ctx, "ann", s.post.ID, s.comment.ID) },
 			done: func(w *world, s stage) bool {
-				l, err := w.Comments(ctx, s.post.ID, page.Request{})
+				l, err := w.Comments(ctx, access.Viewer{}, s.post.ID, page.Request{})
 				return err == nil && len(l.Items) == 0
 			},
 		},

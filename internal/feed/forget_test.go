@@ -87,10 +87,10 @@ func TestNothingIsLeftOfAForgottenUser(t *testing.T) {
 		w.checkCounts("bob", "cid")
 		w.homes("bob", "his")
 		w.homes("cid")
-		count, err := w.LikeCount(t.Context(), others.ID)
+		count, err := w.LikeCount(t.Context(), access.Viewer{}, others.ID)
 		require.NoError(t, err)
 		assert.Zero(t, count.Count)
-		_, err = w.Post(t.Context(), own.ID)
+		_, err = w.Post(t.Context(), access.Viewer{}, own.ID)
 		assert.Error(t, err)
 	}
 }
@@ -114,9 +114,9 @@ func TestAUserWhoComesBackKeepsWhatCameAfter(t *testing.T) {
 	ann, err := w.User(t.Context(), "ann")
 	require.NoError(t, err)
 	assert.Equal(t, feed.Counts{Posts: 1}, ann.Counts)
-	_, err = w.Post(t.Context(), again.ID)
+	_, err = w.Post(t.Context(), access.Viewer{}, again.ID)
 	require.NoError(t, err)
-	count, err := w.LikeCount(t.Context(), others.ID)
+	count, err := w.LikeCount(t.Context(), access.Viewer{}, others.ID)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, count.Count)
 }
@@ -226,7 +226,7 @@ func (w *world) nothingLeft(others feed.Post) {
 	}
 	assert.NotNil(w.t, w.item(schema.MuteKey("cid", "ann")))
 	assert.Nil(w.t, w.item(schema.ProfileKey("ann")))
-	count, err := w.LikeCount(w.t.Context(), others.ID)
+	count, err := w.LikeCount(w.t.Context(), access.Viewer{}, others.ID)
 	require.NoError(w.t, err)
 	assert.Zero(w.t, count.Count)
 	assert.Zero(w.t, w.comments(others.ID))

@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/backoff"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -130,17 +131,34 @@ func crowdReads() []hotReads {
 	const star = "star"
 	return []hotReads{
 		{"likes", func(w *world, u string, p feed.Post) error { return w.Like(ctx, u, p.ID) }, 10, 0},
-		{"asks for its like", func(w *world, u string, p feed.Post) error { _, err := w.LikeOf(ctx, p.ID, u); return err }, 10, 0},
-		{"asks for the like count", func(w *world, _ string, p feed.Post) error { _, err := w.LikeCount(ctx, p.ID); return err }, 10, 0},
-		{"reads the likers", func(w *world, _ string, p feed.Post) error { return pageOf(w.Likers(ctx, p.ID, first)) }, 10, crowd},
-		{"reads its likes", func(w *world, u string, _ feed.Post) error { return pageOf(w.LikesByUser(ctx, u, first)) }, 10, 1},
-		{"reads its likes as posts", func(w *world, u string, _ feed.Post) error { return pageOf(w.LikedPostViews(ctx, u, u, first)) }, 10, 1},
+		{"asks for its like", func(w *world, u string, p feed.Post) error {
+			_, err := w.LikeOf(ctx, access.Viewer{}, p.ID, u)
+			return err
+		}, 10, 0},
+		{"asks for the like count", func(w *world, _ string, p feed.Post) error {
+			_, err := w.LikeCount(ctx, access.Viewer{}, p.ID)
+			return err
+		}, 10, 0},
+		{"reads the likers", func(w *world, _ string, p feed.Post) error {
+			return pageOf(w.Likers(ctx, access.Viewer{}, p.ID, first))
+		}, 10, crowd},
+		{"reads its likes", func(w *world, u string, _ feed.Post) error { return pageOf(w.LikesByUser(ctx, access.As(u), u, first)) }, 10, 1},
+		{"reads its likes as posts", func(w *world, u string, _ feed.Post) error {
+			return pageOf(w.LikedPostViews(ctx, access.As(u), u, first))
+		}, 10, 1},
 		{"comments", func(w *world, u string, p feed.Post) error { _, err := w.CreateComment(ctx, u, p.ID, "x"); return err }, 10, 0},
-		{"reads the comments", func(w *world, _ string, p feed.Post) error { return pageOf(w.Comments(ctx, p.ID, first)) }, 10, crowd},
-		{"reads its comments", func(w *world, u string, _ feed.Post) error { return pageOf(w.CommentsByUser(ctx, u, first)) }, 10, 1},
-		{"reads the post", func(w *world, _ string, p feed.Post) error { _, err := w.Post(ctx, p.ID); return err }, 10, 0},
-		{"views the post", func(w *world, u string, p feed.Post) error { _, err := w.PostView(ctx, u, p.ID); return err }, 10, 0},
-		{"views posts by id", func(w *world, u string, p feed.Post) error { _, err := w.PostViews(ctx, u, []string{p.ID}); return err }, 10, 0},
+		{"reads the comments", func(w *world, _ string, p feed.Post) error {
+			return pageOf(w.Comments(ctx, access.Viewer{}, p.ID, first))
+		}, 10, crowd},
+		{"reads its comments", func(w *world, u string, _ feed.Post) error {
+			return pageOf(w.CommentsByUser(ctx, access.Viewer{}, u, first))
+		}, 10, 1},
+		{"reads the post", func(w *world, _ string, p feed.Post) error { _, err := w.Post(ctx, access.Viewer{}, p.ID); return err }, 10, 0},
+		{"views the post", func(w *world, u string, p feed.Post) error { _, err := w.PostView(ctx, access.As(u), p.ID); return err }, 10, 0},
+		{"views posts by id", func(w *world, u string, p feed.Post) error {
+			_, err := w.PostViews(ctx, access.As(u), []string{p.ID})
+			return err
+		}, 10, 0},
 		{"reads a home", func(w *world, u string, _ feed.Post) error { return pageOf(w.Home(ctx, u, home.Query{}, first)) }, 10, 1},
 		{"reads a home of old posts", func(w *world, u string, _ feed.Post) error {
 			w.clock.add(schema.BylineShown / crowd)
@@ -149,7 +167,7 @@ func crowdReads() []hotReads {
 		{"looks at the likes of a live home", func(w *world, u string, _ feed.Post) error {
 			seen, err := w.HomeStreamed(ctx, u, "")
 			if err == nil {
-				_, err = w.LikeChanges(ctx, seen)
+				_, err = w.LikeChanges(ctx, u, seen)
 			}
 			return err
 		}, 10, 1},
@@ -158,7 +176,7 @@ func crowdReads() []hotReads {
 		{"asks for the relationship", func(w *world, u string, _ feed.Post) error { _, err := w.Relationship(ctx, u, u, star); return err }, 1, 0},
 		// Each reader's page of a list of one author or post is a separate query.
 		{"reads the posts", func(w *world, _ string, _ feed.Post) error {
-			return pageOf(w.PostsByUser(ctx, star, feed.PostRange{}, first))
+			return pageOf(w.PostsByUser(ctx, access.Viewer{}, star, feed.PostRange{}, first))
 		}, 0, crowd},
 		{"reads the followers", func(w *world, _ string, _ feed.Post) error { return pageOf(w.Followers(ctx, star, first)) }, 0, crowd},
 		// Each call reads the plan, but only the author may make such a call.
@@ -211,16 +229,32 @@ func showsPost() map[string]func(w *world, p feed.Post) (bool, error) {
 	ctx := context.Background()
 	var first page.Request
 	return map[string]func(w *world, p feed.Post) (bool, error){
-		"like":       func(w *world, p feed.Post) (bool, error) { return true, w.Like(ctx, "ann", p.ID) },
-		"unlike":     func(w *world, p feed.Post) (bool, error) { return true, w.Unlike(ctx, "ann", p.ID) },
-		"own like":   func(w *world, p feed.Post) (bool, error) { _, err := w.LikeOf(ctx, p.ID, "ann"); return true, err },
-		"like count": func(w *world, p feed.Post) (bool, error) { _, err := w.LikeCount(ctx, p.ID); return true, err },
-		"likers":     func(w *world, p feed.Post) (bool, error) { return true, pageOf(w.Likers(ctx, p.ID, first)) },
-		"comments":   func(w *world, p feed.Post) (bool, error) { return true, pageOf(w.Comments(ctx, p.ID, first)) },
-		"post":       func(w *world, p feed.Post) (bool, error) { _, err := w.Post(ctx, p.ID); return true, err },
-		"view":       func(w *world, p feed.Post) (bool, error) { _, err := w.PostView(ctx, "ann", p.ID); return true, err },
+		"like":   func(w *world, p feed.Post) (bool, error) { return true, w.Like(ctx, "ann", p.ID) },
+		"unlike": func(w *world, p feed.Post) (bool, error) { return true, w.Unlike(ctx, "ann", p.ID) },
+		"own like": func(w *world, p feed.Post) (bool, error) {
+			_, err := w.LikeOf(ctx, access.Viewer{}, p.ID, "ann")
+			return true, err
+		},
+		"like count": func(w *world, p feed.Post) (bool, error) {
+			_, err := w.LikeCount(ctx, access.Viewer{}, p.ID)
+			return true, err
+		},
+		"likers": func(w *world, p feed.Post) (bool, error) {
+			return true, pageOf(w.Likers(ctx, access.Viewer{}, p.ID, first))
+		},
+		"comments": func(w *world, p feed.Post) (bool, error) {
+			return true, pageOf(w.Comments(ctx, access.Viewer{}, p.ID, first))
+		},
+		"post": func(w *world, p feed.Post) (bool, error) {
+			_, err := w.Post(ctx, access.Viewer{}, p.ID)
+			return true, err
+		},
+		"view": func(w *world, p feed.Post) (bool, error) {
+			_, err := w.PostView(ctx, access.As("ann"), p.ID)
+			return true, err
+		},
 		"views by id": func(w *world, p feed.Post) (bool, error) {
-			found, err := w.PostViews(ctx, "ann", []string{p.ID})
+			found, err := w.PostViews(ctx, access.As("ann"), []string{p.ID})
 			return len(found.Items) > 0, err
 		},
 		"home": func(w *world, _ feed.Post) (bool, error) {
@@ -228,11 +262,11 @@ func showsPost() map[string]func(w *world, p feed.Post) (bool, error) {
 			return len(l.Items) > 0, err
 		},
 		"likes by user": func(w *world, _ feed.Post) (bool, error) {
-			l, err := w.LikesByUser(ctx, "ann", first)
+			l, err := w.LikesByUser(ctx, access.Viewer{}, "ann", first)
 			return len(l.Items) > 0, err
 		},
 		"comments by user": func(w *world, _ feed.Post) (bool, error) {
-			l, err := w.CommentsByUser(ctx, "ann", first)
+			l, err := w.CommentsByUser(ctx, access.Viewer{}, "ann", first)
 			return len(l.Items) > 0, err
 		},
 	}

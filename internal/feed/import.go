@@ -159,7 +159,7 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 // timeline entry. A quote of a post that is gone or unknown becomes a post without a reference.
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
 	if post.QuoteOf != "" {
-		of, err := s.original(ctx, post.QuoteOf)
+		of, err := s.original(ctx, post.Author, post.QuoteOf)
 		if err == nil {
 			err = s.refer(ctx, of)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -240,7 +241,7 @@ func TestAnImportedPostIsStoredAsItWas(t *testing.T) {
 			got, err := w.ImportPost(t.Context(), other)
 			require.NoError(t, err)
 			assert.Equal(t, ref, got)
-			post, err := w.Post(t.Context(), in.ID)
+			post, err := w.Post(t.Context(), access.Viewer{}, in.ID)
 			require.NoError(t, err)
 			assert.Equal(t, want, post, "a post that is there stays as it is")
 			w.checkCounts("ann", "bob", "cid")

@@ -18,7 +18,7 @@ import (
 // Posts are read consistently, so that no post shows after its deletion was answered (I2). Authors,
 // counts and the viewer's likes may be older. posts contains the posts if the caller has read them, or
 // is nil. Posts to which these posts refer take one more round (refers.go).
-func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer Viewer, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
+func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer Viewer, refs []access.Ref, posts *access.Readables) ([]HomeItem, error) {
 	items, err := s.hydrate(ctx, calls, viewer, refs, posts)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer Viewer
 }
 
 // hydrate is Hydrate without the posts to which the posts refer.
-func (s *Service) hydrate(ctx context.Context, calls *page.Budget, viewer Viewer, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
+func (s *Service) hydrate(ctx context.Context, calls *page.Budget, viewer Viewer, refs []access.Ref, posts *access.Readables) ([]HomeItem, error) {
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
 	var own map[string]string
@@ -41,21 +41,24 @@ func (s *Service) hydrate(ctx context.Context, calls *page.Budget, viewer Viewer
 			return err
 		},
 		func(ctx context.Context) (err error) {
-			own, err = s.ownReactions(ctx, calls, viewer.ID, refs)
+			own, err = s.ownReactions(ctx, calls, viewer.ID(), refs)
 			return err
 		},
 		func(ctx context.Context) (err error) { kept, err = s.keptFor(ctx, calls, viewer, refs); return err },
 	}
 	if posts == nil {
-		reads = append(reads, func(ctx context.Context) (err error) { posts, err = s.access.Posts(ctx, itemPosts(keys)); return err })
+		posts = &access.Readables{}
+		reads = append(reads, func(ctx context.Context) (err error) {
+			*posts, err = s.access.Posts(ctx, viewer.By, itemPosts(keys))
+			return err
+		})
 	}
 	if err := s.access.All(ctx, reads...); err != nil {
 		return nil, err
 	}
 	bare := authorKeys(keys, func(i int) bool {
-		it, there := posts[keys[i].post]
 		_, known := found[keys[i].author]
-		return there && !known && lacksByline(it) && !slices.Contains(authors, keys[i].author)
+		return !known && lacksByline(*posts, keys[i].post) && !slices.Contains(authors, keys[i].author)
 	})
 	if len(bare) > 0 {
 		calls.Spend(access.Batches(len(bare)))
@@ -65,7 +68,7 @@ func (s *Service) hydrate(ctx context.Context, calls *page.Budget, viewer Viewer
 		}
 		maps.Copy(found, profiles)
 	}
-	return s.items(itemParts{posts, found, own, kept, bylines}, refs, keys)
+	return s.items(itemParts{*posts, found, own, kept, bylines}, refs, keys)
 }
 
 // withReferred adds the posts to which items refer, by one more round, and leaves out reposts whose originals are gone
@@ -86,12 +89,12 @@ func (s *Service) withReferred(ctx context.Context, viewer Viewer, items []HomeI
 		err := s.access.All(ctx,
 			func(ctx context.Context) (err error) {
 				if read.hidden == nil {
-					read.hidden, err = s.hiddenAmong(ctx, viewer.ID, refs)
+					read.hidden, err = s.hiddenAmong(ctx, viewer.ID(), refs)
 				}
 				return err
 			},
 			func(ctx context.Context) (err error) {
-				found, err = s.hydrate(ctx, &page.Budget{}, viewer, refs, read.posts)
+				found, err = s.hydrate(ctx, &page.Budget{}, viewer.ofReferred(), refs, read.posts)
 				return err
 			},
 		)
@@ -121,26 +124,23 @@ func (s *Service) withReferred(ctx context.Context, viewer Viewer, items []HomeI
 // deleted. The next posts may be deleted, too, so FillUp reads the posts first, and then the counts,
 // authors and likes of shown posts only. more reports whether a living post follows the page.
 func (s *Service) FillUp(ctx context.Context, viewer Viewer, refs []access.Ref, missing int) (items []HomeItem, more bool, err error) {
-	posts, err := s.access.Posts(ctx, access.PostKeys(refs))
+	posts, err := s.access.Posts(ctx, viewer.By, access.PostKeys(refs))
 	if err != nil {
 		return nil, false, err
 	}
-	living := slices.DeleteFunc(slices.Clone(refs), func(r access.Ref) bool {
-		_, ok := posts[schema.PostKey(r.Author, r.Post)]
-		return !ok
-	})
+	living := slices.DeleteFunc(slices.Clone(refs), func(r access.Ref) bool { return !posts.Has(schema.PostKey(r.Author, r.Post)) })
 	shown, more, read, err := s.firstShown(ctx, viewer, posts, living, missing)
 	if err != nil {
 		return nil, false, err
 	}
 	keys := homeKeysOf(shown)
 	bylines := s.bylinesFrom()
-	authors := authorKeys(keys, func(i int) bool { return shown[i].Post < bylines || lacksByline(posts[keys[i].post]) })
+	authors := authorKeys(keys, func(i int) bool { return shown[i].Post < bylines || lacksByline(posts, keys[i].post) })
 	var found map[table.Key]table.Item
 	var kept map[string]Kept
 	err = s.access.All(ctx,
 		func(ctx context.Context) (err error) {
-			all := slices.Concat(countKeys(keys), authors, likeKeys(viewer.ID, shown))
+			all := slices.Concat(countKeys(keys), authors, likeKeys(viewer.ID(), shown))
 			found, err = s.access.BatchGet(ctx, all, false, append(s.access.Shown(), schema.LikeAttrs()...)...)
 			return err
 		},
@@ -152,7 +152,7 @@ func (s *Service) FillUp(ctx context.Context, viewer Viewer, refs []access.Ref, 
 	if err != nil {
 		return nil, false, err
 	}
-	own, err := reactionsOf(viewer.ID, shown, found)
+	own, err := reactionsOf(viewer.ID(), shown, found)
 	if err != nil {
 		return nil, false, err
 	}
@@ -209,17 +209,21 @@ func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
 	return keys
 }
 
-// lacksByline reports whether a post has no byline.
-func lacksByline(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
+// lacksByline reports whether a post is among posts and has no byline.
+func lacksByline(posts access.Readables, post table.Key) bool {
+	name, there := posts.Attr(post, schema.AttrBylineName)
+	return there && name == ""
+}
 
 // itemParts are the reads for home items: posts has the posts, found has their counts and authors, own
 // has the viewer's reactions, and kept has the viewer's bookmarks. Posts from the id bylines on show their
 // bylines.
 type itemParts struct {
-	posts, found map[table.Key]table.Item
-	own          map[string]string
-	kept         map[string]Kept
-	bylines      string
+	posts   access.Readables
+	found   map[table.Key]table.Item
+	own     map[string]string
+	kept    map[string]Kept
+	bylines string
 }
 
 // items returns the items of the living posts among refs. keys are the keys of refs. If a post shows
@@ -227,16 +231,16 @@ type itemParts struct {
 func (s *Service) items(p itemParts, refs []access.Ref, keys []homeKeys) ([]HomeItem, error) {
 	items := make([]HomeItem, 0, len(refs))
 	for i, r := range refs {
-		it, ok := p.posts[keys[i].post]
-		if !ok {
+		read, there, err := p.posts.Of(keys[i].post)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
 			continue
 		}
-		post, err := schema.ParsePost(it)
-		if err != nil {
-			return nil, fault.Wrap("table", err)
-		}
+		post := read.Post()
 		item := HomeItem{
-			Post: postOf(post), Author: HomeAuthor{ID: r.Author}, Liked: p.own[r.Post] == schema.KindLike, CommentCount: max(0, post.Comments), Kept: p.kept[r.Post],
+			Post: postOf(read), Author: HomeAuthor{ID: r.Author}, Liked: p.own[r.Post] == schema.KindLike, CommentCount: max(0, post.Comments), Kept: p.kept[r.Post],
 		}
 		by := schema.Byline{V: -1}
 		if r.Post >= p.bylines && post.Byline.Name != "" {

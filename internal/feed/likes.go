@@ -77,25 +77,25 @@ func (s *Service) likeEvent(ctx context.Context, user, post string) (like messag
 }
 
 // Likers lists the users who like a post, by user id.
-func (s *Service) Likers(ctx context.Context, post string, in page.Request) (page.List[Liker], error) {
-	return s.Reactions(ctx, post, schema.KindLike, in)
+func (s *Service) Likers(ctx context.Context, by access.Viewer, post string, in page.Request) (page.List[Liker], error) {
+	return s.Reactions(ctx, by, post, schema.KindLike, in)
 }
 
 // Reactions lists the users with a reaction to a post, by user id. kind selects one kind, and "" selects all
 // kinds. If the like list has many shards, Reactions reads a page of each shard and merges the pages.
-func (s *Service) Reactions(ctx context.Context, post, kind string, in page.Request) (page.List[Liker], error) {
+func (s *Service) Reactions(ctx context.Context, by access.Viewer, post, kind string, in page.Request) (page.List[Liker], error) {
 	scope := page.ListByUser("likers", post)
 	scope.Filter = kind
 	position, err := scope.Position(in.Cursor)
 	if err != nil {
 		return page.List[Liker]{}, err
 	}
-	byID, err := s.access.LivingPost(ctx, post)
+	seen, err := s.access.LivingPost(ctx, by, post)
 	if err != nil {
 		return page.List[Liker]{}, err
 	}
 	want := in.Size() + 1
-	shards := make([]int, byID.LikeShards)
+	shards := make([]int, seen.Ref().LikeShards)
 	for i := range shards {
 		shards[i] = i
 	}
@@ -107,7 +107,7 @@ func (s *Service) Reactions(ctx context.Context, post, kind string, in page.Requ
 		lists := make([]page.MergedList[Liker], len(part))
 		for i, shard := range part {
 			lists[i] = func(ctx context.Context, after string, want, size int) (page.Stretch[Liker], error) {
-				return s.reactionsOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), kind, cmp.Or(after, position), want, size)
+				return s.reactionsOfShard(ctx, seen.LikesPK(shard), kind, cmp.Or(after, position), want, size)
 			}
 		}
 		if likers, err = merge.Lists(ctx, likers, lists); err != nil {
@@ -131,8 +131,8 @@ func (s *Service) reactionsOfShard(ctx context.Context, pk, kind, position strin
 func likerOf(like schema.Like) Liker { return Liker{like.User, access.TimeOf(like.Version), like.Kind} }
 
 // LikeOf returns user's like of a post.
-func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) {
-	reaction, err := s.ReactionOf(ctx, post, user)
+func (s *Service) LikeOf(ctx context.Context, by access.Viewer, post, user string) (Liker, error) {
+	reaction, err := s.ReactionOf(ctx, by, post, user)
 	if err == nil && reaction.Kind != schema.KindLike {
 		return Liker{}, fault.NotFoundf("user %s does not like post %s", user, post)
 	}
@@ -140,12 +140,12 @@ func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) 
 }
 
 // ReactionOf returns user's reaction to a post.
-func (s *Service) ReactionOf(ctx context.Context, post, user string) (Liker, error) {
-	byID, err := s.access.LivingPost(ctx, post)
+func (s *Service) ReactionOf(ctx context.Context, by access.Viewer, post, user string) (Liker, error) {
+	seen, err := s.access.LivingPost(ctx, by, post)
 	if err != nil {
 		return Liker{}, err
 	}
-	it, err := s.access.Get(ctx, schema.LikeKey(post, user, byID.LikeShards), false)
+	it, err := s.access.Get(ctx, schema.LikeKey(post, user, seen.Ref().LikeShards), false)
 	if err != nil {
 		return Liker{}, err
 	}
@@ -163,10 +163,10 @@ func (s *Service) ReactionOf(ctx context.Context, post, user string) (Liker, err
 
 // LikeCount returns a post's counts of reactions. A post that was never liked has the count 0, as of
 // the post's creation.
-func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error) {
+func (s *Service) LikeCount(ctx context.Context, by access.Viewer, post string) (LikeCount, error) {
 	var it *table.Item
 	err := s.access.All(ctx,
-		func(ctx context.Context) error { _, err := s.access.LivingPost(ctx, post); return err },
+		func(ctx context.Context) error { _, err := s.access.LivingPost(ctx, by, post); return err },
 		func(ctx context.Context) (err error) {
 			it, err = s.access.Recent.One(ctx, schema.LikeCountKey(post))
 			return err
@@ -183,23 +183,23 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 }
 
 // LikesByUser lists the living posts that user likes, newest post first, from the index.
-func (s *Service) LikesByUser(ctx context.Context, user string, in page.Request) (page.List[LikedPost], error) {
-	list, _, err := s.LikesWithPosts(ctx, user, in)
+func (s *Service) LikesByUser(ctx context.Context, by access.Viewer, user string, in page.Request) (page.List[LikedPost], error) {
+	list, _, err := s.LikesWithPosts(ctx, by, user, in)
 	return list, err
 }
 
 // LikesWithPosts returns the list of LikesByUser, and the posts by id.
-func (s *Service) LikesWithPosts(ctx context.Context, user string, in page.Request) (page.List[LikedPost], map[string]schema.PostRef, error) {
-	return s.reactionsWithPosts(ctx, user, schema.KindLike, in)
+func (s *Service) LikesWithPosts(ctx context.Context, by access.Viewer, user string, in page.Request) (page.List[LikedPost], map[string]access.Seen, error) {
+	return s.reactionsWithPosts(ctx, by, user, schema.KindLike, in)
 }
 
 // ReactionsByUser lists the living posts to which user has a reaction of any kind, newest post first.
-func (s *Service) ReactionsByUser(ctx context.Context, user string, in page.Request) (page.List[LikedPost], error) {
-	list, _, err := s.reactionsWithPosts(ctx, user, "", in)
+func (s *Service) ReactionsByUser(ctx context.Context, by access.Viewer, user string, in page.Request) (page.List[LikedPost], error) {
+	list, _, err := s.reactionsWithPosts(ctx, by, user, "", in)
 	return list, err
 }
 
-func (s *Service) reactionsWithPosts(ctx context.Context, user, kind string, in page.Request) (page.List[LikedPost], map[string]schema.PostRef, error) {
+func (s *Service) reactionsWithPosts(ctx context.Context, by access.Viewer, user, kind string, in page.Request) (page.List[LikedPost], map[string]access.Seen, error) {
 	if !s.cfg.LikesByUser {
 		return page.List[LikedPost]{}, nil, &fault.Error{Kind: fault.IndexOff, Detail: "likes by user are switched off here"}
 	}
@@ -207,11 +207,11 @@ func (s *Service) reactionsWithPosts(ctx context.Context, user, kind string, in 
 		like, err := schema.ParseLike(it)
 		return LikedPost{like.Post, access.TimeOf(like.Version), like.Kind}, like.Kind != "" && (kind == "" || like.Kind == kind), err
 	})
-	refs := map[string]schema.PostRef{}
+	living := s.access.LivingFor(by)
 	postID := func(l LikedPost) string { return l.PostID }
 	list, err := listing[LikedPost]{
 		scope: page.ListByID("likes-by-user", user, kind), query: table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true}, sortKey: schema.PostSK,
-		position: postID, fill: access.RefillOfLivingPosts(), read: access.OfLivingPosts(ctx, s.access, parse, postID, refs),
+		position: postID, fill: access.RefillOfLivingPosts(), read: access.OfLivingPosts(ctx, living, parse, postID),
 	}.userPage(ctx, s, in)
-	return list, refs, err
+	return list, living.Posts, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/schema"
@@ -45,7 +46,7 @@ func TestAnActionIsAboveTheStoredOne(t *testing.T) {
 		again := act(func() error { return w.Like(t.Context(), "bob", p.ID) })
 		assert.Greater(t, unlike, like, "%d shards", shards)
 		assert.Greater(t, again, unlike, "%d shards", shards)
-		liker, err := w.LikeOf(t.Context(), p.ID, "bob")
+		liker, err := w.LikeOf(t.Context(), access.Viewer{}, p.ID, "bob")
 		require.NoError(t, err)
 		at, err := id.Time(again)
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -101,12 +102,14 @@ func TestLikersOfManyShardsComeInOrder(t *testing.T) {
 	w.deliver()
 	for _, limit := range []int{1, 7, 20, 100} {
 		var got []string
-		for _, l := range list(t, limit, func(in page.Request) (page.List[feed.Liker], error) { return w.Likers(t.Context(), p.ID, in) }) {
+		for _, l := range list(t, limit, func(in page.Request) (page.List[feed.Liker], error) {
+			return w.Likers(t.Context(), access.Viewer{}, p.ID, in)
+		}) {
 			got = append(got, l.UserID)
 		}
 		assert.Truef(t, slices.Equal(got, want), "limit %d: %q, want %q", limit, got, want)
 	}
-	count, err := w.LikeCount(t.Context(), p.ID)
+	count, err := w.LikeCount(t.Context(), access.Viewer{}, p.ID)
 	if err != nil || count.Count != int64(len(want)) || count.AsOf.IsZero() {
 		t.Errorf("%+v, %v", count, err)
 	}
@@ -119,7 +122,7 @@ func TestACountIsNeverShownBelowZero(t *testing.T) {
 	p := w.post("ann", "x")
 	w.deliver()
 	w.addLikes(p.ID, -1)
-	count, err := w.LikeCount(t.Context(), p.ID)
+	count, err := w.LikeCount(t.Context(), access.Viewer{}, p.ID)
 	home := w.home("ann", 20, home.Query{})
 	if err != nil || count.Count != 0 || len(home) != 1 || home[0].LikeCount != 0 {
 		t.Errorf("%+v, %v, home %+v", count, err, home)
@@ -130,7 +133,7 @@ func TestACountOfNoLikesIsAsOfThePost(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
 	p := w.post("ann", "x")
-	count, err := w.LikeCount(t.Context(), p.ID)
+	count, err := w.LikeCount(t.Context(), access.Viewer{}, p.ID)
 	assert.NoError(t, err)
 	assert.Equal(t, feed.LikeCount{Kinds: map[string]int64{}, AsOf: p.CreatedAt}, count)
 }
@@ -199,13 +202,13 @@ func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 				}))
 			}
 			posts := pagesOf(t, most, func(in page.Request) (page.List[feed.Post], error) {
-				return w.PostsByUser(t.Context(), "bob", feed.PostRange{}, in)
+				return w.PostsByUser(t.Context(), access.Viewer{}, "bob", feed.PostRange{}, in)
 			})
 			comments := pagesOf(t, most, func(in page.Request) (page.List[feed.Comment], error) {
-				return w.Comments(t.Context(), first.ID, in)
+				return w.Comments(t.Context(), access.Viewer{}, first.ID, in)
 			})
 			own := pagesOf(t, most, func(in page.Request) (page.List[feed.Comment], error) {
-				return w.CommentsByUser(t.Context(), "ann", in)
+				return w.CommentsByUser(t.Context(), access.Viewer{}, "ann", in)
 			})
 			n := readHome(home.Query{})
 			assert.Equalf(t, items+1, n, "the home has %d posts", n)

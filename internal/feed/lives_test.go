@@ -70,8 +70,8 @@ func repeats(t *testing.T) []repeat {
 		{"a read marker", func(w *world, _ feed.Post) error { _, err := w.SetMarker(ctx, "ann", "home", "1"); return err }, has(schema.MarkerKey("ann", "home"))},
 		{"an imported read marker", func(w *world, _ feed.Post) error { return w.ImportMarker(ctx, "ann", "home", "1", longAgo) }, has(schema.MarkerKey("ann", "home"))},
 		{"a like", func(w *world, others feed.Post) error { return w.Like(ctx, "ann", others.ID) }, func(w *world, others feed.Post) bool {
-			_, err := w.LikeOf(ctx, others.ID, "ann")
-			count, err2 := w.LikeCount(ctx, others.ID)
+			_, err := w.LikeOf(ctx, access.Viewer{}, others.ID, "ann")
+			count, err2 := w.LikeCount(ctx, access.Viewer{}, others.ID)
 			return err == nil && err2 == nil && count.Count == 1
 		}},
 		{"a post with an Idempotency-Key", func(w *world, _ feed.Post) error {

@@ -18,6 +18,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
@@ -319,7 +320,7 @@ func (m *model) checkLists(t *rapid.T, user string, limit int) {
 		posts = append(posts, *m.post(id))
 	}
 	same(t, "posts", posts, list(w.t, limit, func(in page.Request) (page.List[feed.Post], error) {
-		return w.PostsByUser(ctx, user, feed.PostRange{}, in)
+		return w.PostsByUser(ctx, access.Viewer{}, user, feed.PostRange{}, in)
 	}))
 	u, err := w.User(ctx, user)
 	answer(t, err, 0)
@@ -341,24 +342,28 @@ func (m *model) checkLists(t *rapid.T, user string, limit int) {
 			comments = append(comments, c.Comment)
 		}
 	}
-	same(t, "comments by user", comments, list(w.t, limit, func(in page.Request) (page.List[feed.Comment], error) { return w.CommentsByUser(ctx, user, in) }))
+	same(t, "comments by user", comments, list(w.t, limit, func(in page.Request) (page.List[feed.Comment], error) {
+		return w.CommentsByUser(ctx, access.Viewer{}, user, in)
+	}))
 	var likes []feed.LikedPost
 	for _, like := range m.ReactionsBy(user) {
 		likes = append(likes, feed.LikedPost{PostID: like.PostID, LikedAt: like.At, Kind: like.Kind})
 	}
-	same(t, "likes by user", likes, list(w.t, limit, func(in page.Request) (page.List[feed.LikedPost], error) { return w.LikesByUser(ctx, user, in) }))
+	same(t, "likes by user", likes, list(w.t, limit, func(in page.Request) (page.List[feed.LikedPost], error) {
+		return w.LikesByUser(ctx, access.Viewer{}, user, in)
+	}))
 }
 
 func (m *model) checkPost(t *rapid.T, p *feed.Post, limit int) {
 	w, ctx := m.w, m.w.t.Context()
-	got, err := w.Post(ctx, p.ID)
+	got, err := w.Post(ctx, access.Viewer{}, p.ID)
 	answer(t, err, m.Living(p.ID))
 	if err != nil {
-		_, err := w.Comments(ctx, p.ID, page.Request{})
+		_, err := w.Comments(ctx, access.Viewer{}, p.ID, page.Request{})
 		answer(t, err, oracle.NotFound)
-		_, err = w.Likers(ctx, p.ID, page.Request{})
+		_, err = w.Likers(ctx, access.Viewer{}, p.ID, page.Request{})
 		answer(t, err, oracle.NotFound)
-		_, err = w.LikeCount(ctx, p.ID)
+		_, err = w.LikeCount(ctx, access.Viewer{}, p.ID)
 		answer(t, err, oracle.NotFound)
 		return
 	}
@@ -369,14 +374,16 @@ func (m *model) checkPost(t *rapid.T, p *feed.Post, limit int) {
 			comments = append(comments, c.Comment)
 		}
 	}
-	same(t, "comments", comments, list(w.t, limit, func(in page.Request) (page.List[feed.Comment], error) { return w.Comments(ctx, p.ID, in) }))
+	same(t, "comments", comments, list(w.t, limit, func(in page.Request) (page.List[feed.Comment], error) {
+		return w.Comments(ctx, access.Viewer{}, p.ID, in)
+	}))
 	if m.stale {
 		return
 	}
 	var likers []feed.Liker
 	for _, user := range m.users {
 		like, liked := m.Reactions[p.ID][user]
-		l, err := w.LikeOf(ctx, p.ID, user)
+		l, err := w.LikeOf(ctx, access.Viewer{}, p.ID, user)
 		if !liked {
 			answer(t, err, oracle.NotFound)
 			continue
@@ -385,8 +392,8 @@ func (m *model) checkPost(t *rapid.T, p *feed.Post, limit int) {
 		same(t, "like", feed.Liker{UserID: user, LikedAt: like.At, Kind: like.Kind}, l)
 		likers = append(likers, l)
 	}
-	same(t, "likers", likers, list(w.t, limit, func(in page.Request) (page.List[feed.Liker], error) { return w.Likers(ctx, p.ID, in) }))
-	count, err := w.LikeCount(ctx, p.ID)
+	same(t, "likers", likers, list(w.t, limit, func(in page.Request) (page.List[feed.Liker], error) { return w.Likers(ctx, access.Viewer{}, p.ID, in) }))
+	count, err := w.LikeCount(ctx, access.Viewer{}, p.ID)
 	answer(t, err, 0)
 	same(t, "like count", m.ReactionCounts(p.ID)[messages.KindLike], count.Count)
 }

@@ -21,30 +21,30 @@ import (
 )
 
 // Post returns a living post.
-func (s *Service) Post(ctx context.Context, post string) (Post, error) {
-	byID, err := s.access.LivingPost(ctx, post)
+func (s *Service) Post(ctx context.Context, by access.Viewer, post string) (Post, error) {
+	seen, err := s.access.LivingPost(ctx, by, post)
 	if err != nil {
 		return Post{}, err
 	}
-	key := schema.PostKey(byID.Author, post)
-	found, err := s.access.Posts(ctx, []table.Key{key})
+	key := schema.PostKey(seen.Ref().Author, post)
+	found, err := s.access.Posts(ctx, by, []table.Key{key})
 	if err != nil {
 		return Post{}, err
 	}
-	it, ok := found[key]
-	if !ok { // deleted after LivingPost read it
-		return Post{}, fault.NotFoundf("post %s was deleted", post)
+	read, there, err := found.Of(key)
+	if err == nil && !there { // deleted after LivingPost read it
+		err = fault.NotFoundf("post %s was deleted", post)
 	}
-	p, err := schema.ParsePost(it)
 	if err != nil {
-		return Post{}, fault.Wrap("table", err)
+		return Post{}, err
 	}
-	return postOf(p), nil
+	return postOf(read), nil
 }
 
 // ownPost returns user's living post. If the error is NotFound, the post is the stored post, if any.
 func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRef, error) {
-	byID, err := s.access.LivingPost(ctx, post)
+	seen, err := s.access.LivingPost(ctx, access.As(user), post)
+	byID := seen.Ref()
 	if err != nil {
 		return byID, err
 	}
@@ -172,7 +172,7 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 		ops = append(ops, table.TransactOp{Update: lower})
 	}
 	if err = s.bury(ctx, byID, last, ops...); access.ConditionFailed(err) {
-		now, failed := s.access.PostByID(ctx, post)
+		now, failed := s.access.PostOfAnyAudience(ctx, access.Author, post)
 		if failed != nil || !now.Deleted && now.Referred != byID.Referred {
 			return failed == nil, failed
 		}
@@ -254,26 +254,25 @@ func reposted(p schema.Post, ended bool) *messages.Reposted {
 // lastOf returns a post before its deletion. It fails if the post was deleted in the meantime, or if its transaction is not wholly
 // visible yet: a deletion that does not know the post would take nothing back.
 func (s *Service) lastOf(ctx context.Context, author, post string) (schema.Post, error) {
-	it, err := s.access.Get(ctx, schema.PostKey(author, post), true)
+	p, err := s.access.StoredPost(ctx, access.Author, author, post)
 	if err != nil {
 		return schema.Post{}, err
 	}
-	if it == nil {
+	if p == nil {
 		return schema.Post{}, &fault.Error{Kind: fault.Unavailable, RetryAfter: fault.RetryAfter, Detail: "another call writes or deletes your post: try again"}
 	}
-	p, err := schema.ParsePost(*it)
-	return p, fault.Wrap("table", err)
+	return *p, nil
 }
 
 // PostsByUser lists user's living posts in a range of time, newest first. Ids begin
 // with their time, so the range of time is a range of keys.
-func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, req page.Request) (page.List[Post], error) {
-	list, _, err := s.PostsWithItems(ctx, user, in, req)
+func (s *Service) PostsByUser(ctx context.Context, by access.Viewer, user string, in PostRange, req page.Request) (page.List[Post], error) {
+	list, _, err := s.PostsWithItems(ctx, by, user, in, req)
 	return list, err
 }
 
-// PostsWithItems returns the list of PostsByUser, and the stored posts.
-func (s *Service) PostsWithItems(ctx context.Context, user string, in PostRange, req page.Request) (page.List[Post], map[table.Key]table.Item, error) {
+// PostsWithItems returns the list of PostsByUser, and the stored posts by key.
+func (s *Service) PostsWithItems(ctx context.Context, by access.Viewer, user string, in PostRange, req page.Request) (page.List[Post], access.Readables, error) {
 	low, high := id.Min, ""
 	if !in.Since.IsZero() {
 		low = id.Floor(ceilMilli(in.Since))
@@ -284,27 +283,18 @@ func (s *Service) PostsWithItems(ctx context.Context, user string, in PostRange,
 	scope := page.ListByID("posts", user, low+"-"+high)
 	before, err := scope.Position(req.Cursor)
 	if err != nil {
-		return page.List[Post]{}, nil, err
-	}
-	q := table.Query{
-		PK: schema.PostsPK(user), Low: schema.PostSK(low),
-		Descending: true, Consistent: true,
-	}
-	// After is exclusive, like the end of the range.
-	if after := cmp.Or(before, high); after != "" {
-		q.After = schema.PostSK(after)
+		return page.List[Post]{}, access.Readables{}, err
 	}
 	if high != "" && high <= low {
-		return page.List[Post]{}, nil, s.access.RequireUser(ctx, user)
+		return page.List[Post]{}, access.Readables{}, s.access.RequireUser(ctx, user)
 	}
-	read := map[table.Key]table.Item{}
-	posts, err := page.Collect(ctx, s.access.Store, q, req.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Post, bool, error) {
-		p, err := schema.ParsePost(it)
-		read[it.Key] = it
-		return postOf(p), true, err
-	}))
+	stored, read, err := s.access.PostsOf(ctx, by, user, access.Span{Low: low, High: cmp.Or(before, high)}, req.Size()+1)
 	if err != nil {
-		return page.List[Post]{}, nil, err
+		return page.List[Post]{}, access.Readables{}, err
+	}
+	posts := page.Stretch[Post]{Items: make([]Post, len(stored.Items)), Cut: stored.Cut}
+	for i, p := range stored.Items {
+		posts.Items[i] = postOf(p)
 	}
 	list, err := access.UserPage(ctx, s.access, posts, req, scope, func(p Post) string { return p.ID })
 	return list, read, err
@@ -330,18 +320,12 @@ func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema
 	}
 	waited := time.Duration(0)
 	for try := 1; ; try++ {
-		it, err := s.access.Get(ctx, schema.PostKey(author, post), true)
+		found, err := s.access.StoredPost(ctx, access.Worker, author, post)
+		if err != nil || found != nil {
+			return found, err
+		}
+		it, err := s.access.Get(ctx, schema.PostByIDKey(post), true)
 		if err != nil {
-			return nil, err
-		}
-		if it != nil {
-			found, err := schema.ParsePost(*it)
-			if err != nil {
-				return nil, fault.Wrap("table", err)
-			}
-			return &found, nil
-		}
-		if it, err = s.access.Get(ctx, schema.PostByIDKey(post), true); err != nil {
 			return nil, err
 		}
 		if it != nil {

@@ -17,6 +17,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/page"
@@ -31,7 +32,7 @@ func TestPostsComeBackAsTheyWereSent(t *testing.T) {
 	made, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: hostile, Images: []feed.Image{{URL: "https://example.com/a.png"}}}})
 	require.NoError(t, err)
 	want := feed.Post{ID: made.ID, AuthorID: "ann", Content: feed.Content{Text: hostile, Images: []feed.Image{{URL: "https://example.com/a.png"}}}, CreatedAt: w.clock.now()}
-	got, err := w.Post(t.Context(), made.ID)
+	got, err := w.Post(t.Context(), access.Viewer{}, made.ID)
 	if err != nil || !cmp.Equal(made, want) || !cmp.Equal(got, want) {
 		t.Errorf("made %+v, got %+v, want %+v: %v", made, got, want, err)
 	}
@@ -136,7 +137,7 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 			items := w.partition(schema.PostsPK("ann"))
 			assert.Lenf(t, items, 1, "the list has %d items", len(items))
 			got := wholeList(t, tp, 1, 1, 1, func(in page.Request) (page.List[feed.Post], error) {
-				return w.PostsByUser(t.Context(), "ann", feed.PostRange{}, in)
+				return w.PostsByUser(t.Context(), access.Viewer{}, "ann", feed.PostRange{}, in)
 			})
 			wantSame(t, 1, postTexts(got), []string{living.Text})
 		}
@@ -304,7 +305,7 @@ func TestPostsByUserInARangeOfTime(t *testing.T) {
 		for _, limit := range []int{1, 2, 100} {
 			var got []string
 			for _, p := range list(t, limit, func(in page.Request) (page.List[feed.Post], error) {
-				return w.PostsByUser(t.Context(), "ann", c.in, in)
+				return w.PostsByUser(t.Context(), access.Viewer{}, "ann", c.in, in)
 			}) {
 				got = append(got, p.ID)
 			}
@@ -403,13 +404,13 @@ func TestEnsurePostHealsAndKeepsTombstones(t *testing.T) {
 		})
 		p := w.post("ann", "x")
 		tp.set(nil)
-		wantKind(t, func() error { _, err := w.Post(t.Context(), p.ID); return err }(), fault.NotFound)
+		wantKind(t, func() error { _, err := w.Post(t.Context(), access.Viewer{}, p.ID); return err }(), fault.NotFound)
 		e := w.published.take()[0].(*messages.PostCreated)
 		for range 2 {
 			if ref, err := w.EnsurePost(t.Context(), e); ref.Deleted || err != nil {
 				t.Fatal(ref, err)
 			}
-			if got, err := w.Post(t.Context(), p.ID); err != nil || !cmp.Equal(got, p) {
+			if got, err := w.Post(t.Context(), access.Viewer{}, p.ID); err != nil || !cmp.Equal(got, p) {
 				t.Fatalf("%+v, want %+v: %v", got, p, err)
 			}
 			w.homes("ann", "x")

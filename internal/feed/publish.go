@@ -42,7 +42,7 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	if err != nil {
 		return Post{}, err
 	}
-	return postOf(draft.post), nil
+	return postOf(access.OwnPost(draft.post)), nil
 }
 
 // publishDraft makes the post of a draft, unless the author's hour is used up, or returns the post of
@@ -182,9 +182,9 @@ func (s *Service) likeShards(counts schema.Counts) int {
 // must be above this id, and above the newest deleted post, which the counts name, because replicas
 // with different clocks make ids.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
-	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{}}
+	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{}} //nolint:forbidigo // the author asks for the id
 	read, err := page.Collect(ctx, s.access.Store, q, 1, page.Refill{}, page.Each(func(it table.Item) (string, bool, error) {
-		post, err := schema.ParsePost(it)
+		post, err := schema.ParsePost(it) //nolint:forbidigo // the author asks for the id
 		return post.ID, true, err
 	}))
 	if err != nil || len(read.Items) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -105,7 +106,7 @@ func TestAWorkerWaitsForThePostOfACall(t *testing.T) {
 				})
 				require.NoError(t, err)
 				tp.set(nil)
-				p, err := w.Post(t.Context(), made)
+				p, err := w.Post(t.Context(), access.Viewer{}, made)
 				require.NoError(t, err)
 				took := time.Since(began)
 				if c.after == 0 {

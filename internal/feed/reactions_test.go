@@ -10,6 +10,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
@@ -40,7 +41,7 @@ func TestReadsShowEachKind(t *testing.T) {
 		w.published.events = changed
 		w.deliver()
 
-		count, err := w.LikeCount(t.Context(), p.ID)
+		count, err := w.LikeCount(t.Context(), access.Viewer{}, p.ID)
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, count.Count)
 		counts := map[string]int64{"love": 1, "wow": 1, "like": 1}
@@ -57,26 +58,26 @@ func TestReadsShowEachKind(t *testing.T) {
 		}
 		for kind, want := range map[string][]string{"": {"bob", "cid", "dan"}, "love": {"bob"}, "wow": {"cid"}, "like": {"dan"}, "other": nil} {
 			var got []string
-			list, err := w.Reactions(t.Context(), p.ID, kind, page.Request{})
+			list, err := w.Reactions(t.Context(), access.Viewer{}, p.ID, kind, page.Request{})
 			require.NoError(t, err)
 			for _, l := range list.Items {
 				got = append(got, l.UserID)
 			}
 			assert.Equal(t, want, got, "kind %q", kind)
 		}
-		_, err = w.LikeOf(t.Context(), p.ID, "bob")
+		_, err = w.LikeOf(t.Context(), access.Viewer{}, p.ID, "bob")
 		failure, ok := errors.AsType[*fault.Error](err)
 		require.True(t, ok)
 		assert.Equal(t, fault.NotFound, failure.Kind)
-		got, err := w.ReactionOf(t.Context(), p.ID, "bob")
+		got, err := w.ReactionOf(t.Context(), access.Viewer{}, p.ID, "bob")
 		require.NoError(t, err)
 		assert.Equal(t, "love", got.Kind)
 		for user, kind := range map[string]string{"bob": "love", "dan": "like"} {
-			all, err := w.ReactionsByUser(t.Context(), user, page.Request{})
+			all, err := w.ReactionsByUser(t.Context(), access.Viewer{}, user, page.Request{})
 			require.NoError(t, err)
 			require.Len(t, all.Items, 1)
 			assert.Equal(t, kind, all.Items[0].Kind)
-			likes, err := w.LikesByUser(t.Context(), user, page.Request{})
+			likes, err := w.LikesByUser(t.Context(), access.Viewer{}, user, page.Request{})
 			require.NoError(t, err)
 			assert.Len(t, likes.Items, map[bool]int{true: 1}[kind == "like"])
 		}
@@ -93,11 +94,11 @@ func TestACursorOfReactionsIsOfItsKind(t *testing.T) {
 		require.NoError(t, w.React(t.Context(), user, p.ID, "love"))
 	}
 	w.deliver()
-	first, err := w.Reactions(t.Context(), p.ID, "love", page.Request{Limit: 1})
+	first, err := w.Reactions(t.Context(), access.Viewer{}, p.ID, "love", page.Request{Limit: 1})
 	require.NoError(t, err)
 	require.NotEmpty(t, first.NextCursor)
 	for _, kind := range []string{"", "wow", "like"} {
-		_, err = w.Reactions(t.Context(), p.ID, kind, page.Request{Limit: 1, Cursor: first.NextCursor})
+		_, err = w.Reactions(t.Context(), access.Viewer{}, p.ID, kind, page.Request{Limit: 1, Cursor: first.NextCursor})
 		assert.Error(t, err, "kind %q", kind)
 	}
 }
@@ -119,23 +120,23 @@ func TestReactionsSwitchedOff(t *testing.T) {
 	require.True(t, ok, "%v", err)
 	require.Len(t, failure.Fields, 1)
 	assert.Equal(t, "kind", failure.Fields[0].Field)
-	count, err := off.LikeCount(t.Context(), p.ID)
+	count, err := off.LikeCount(t.Context(), access.Viewer{}, p.ID)
 	require.NoError(t, err)
 	assert.Empty(t, count.Kinds)
-	view, err := off.PostView(t.Context(), "bob", p.ID)
+	view, err := off.PostView(t.Context(), access.As("bob"), p.ID)
 	require.NoError(t, err)
 	assert.Nil(t, view.Reactions)
 	assert.Empty(t, view.Reaction)
 	assert.False(t, view.Liked)
-	list, err := off.Reactions(t.Context(), p.ID, "", page.Request{})
+	list, err := off.Reactions(t.Context(), access.Viewer{}, p.ID, "", page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Liker{{UserID: "bob", LikedAt: list.Items[0].LikedAt, Kind: "love"}}, list.Items)
-	on, err := w.LikeCount(t.Context(), p.ID)
+	on, err := w.LikeCount(t.Context(), access.Viewer{}, p.ID)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]int64{"love": 1}, on.Kinds)
 	require.NoError(t, off.Unlike(t.Context(), "bob", p.ID))
 	w.deliver()
-	on, err = w.LikeCount(t.Context(), p.ID)
+	on, err = w.LikeCount(t.Context(), access.Viewer{}, p.ID)
 	require.NoError(t, err)
 	assert.Empty(t, on.Kinds)
 }
@@ -156,14 +157,14 @@ func TestLikeChangesHaveTheKinds(t *testing.T) {
 		}
 		require.NoError(t, act())
 		w.deliver()
-		changes, err := w.LikeChanges(t.Context(), seen)
+		changes, err := w.LikeChanges(t.Context(), "ann", seen)
 		require.NoError(t, err)
 		want := map[string]int64{}
 		if kind != "" {
 			want[kind] = 1
 		}
 		assert.Equal(t, []home.PostLikes{{PostID: p.ID, Reactions: want}}, changes)
-		changes, err = w.LikeChanges(t.Context(), seen)
+		changes, err = w.LikeChanges(t.Context(), "ann", seen)
 		require.NoError(t, err)
 		assert.Empty(t, changes)
 	}
@@ -180,7 +181,7 @@ func TestForgettingTakesBackEachKind(t *testing.T) {
 	w.clock.add(time.Second)
 	require.NoError(t, w.DeleteProfile(t.Context(), "bob"))
 	assert.Equal(t, 1, w.forget("bob", w.published.take()[0].Head().EventID, 10).Likes)
-	count, err := w.LikeCount(t.Context(), p.ID)
+	count, err := w.LikeCount(t.Context(), access.Viewer{}, p.ID)
 	require.NoError(t, err)
 	assert.Empty(t, count.Kinds)
 }

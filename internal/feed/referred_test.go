@@ -9,6 +9,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -84,7 +85,7 @@ func TestTheNoteOfADeletionHasTheFlagOfThePost(t *testing.T) {
 		}
 		require.Nil(t, store.do)
 		assert.Equal(t, []schema.Change{{Post: p.ID, Author: "ann", Deleted: true, Referred: true}}, w.noted(t))
-		_, err := w.Post(t.Context(), p.ID)
+		_, err := w.Post(t.Context(), access.Viewer{}, p.ID)
 		wantKind(t, err, fault.NotFound)
 	}
 }

@@ -15,12 +15,13 @@ import (
 // quote shows without its quoted post. An original that itself quotes a post shows only the id of that post, so a chain
 // of quotes costs no more reads.
 
-// original returns the living post that a repost or a quote of post refers to: the post, or the original of a repost.
-func (s *Service) original(ctx context.Context, post string) (schema.PostRef, error) {
-	byID, err := s.access.LivingPost(ctx, post)
-	if byID.RepostOf != "" {
-		byID, err = s.access.LivingPost(ctx, byID.RepostOf)
+// original returns the living post that user's repost or quote of post refers to: the post, or the original of a repost.
+func (s *Service) original(ctx context.Context, user, post string) (schema.PostRef, error) {
+	seen, err := s.access.LivingPost(ctx, access.As(user), post)
+	if of := seen.Ref().RepostOf; of != "" {
+		seen, err = s.access.LivingPost(ctx, access.As(user), of)
 	}
+	byID := seen.Ref()
 	if down := byID.TakenDown; down != nil {
 		err = fault.NotFoundf("post %s was taken down", byID.ID)
 	}
@@ -32,7 +33,7 @@ func (s *Service) quoted(ctx context.Context, author, post string) (of Reference
 	if post == "" {
 		return Reference{}, nil, nil
 	}
-	byID, refused := s.original(ctx, post)
+	byID, refused := s.original(ctx, author, post)
 	if err := access.Failure(refused); err != nil {
 		return Reference{}, nil, err
 	}
@@ -66,9 +67,9 @@ func (s *Service) referUnread(ctx context.Context, of Reference) error {
 	if of.Of() == "" {
 		return nil
 	}
-	byID, err := s.access.LivingPost(ctx, of.Of())
+	seen, err := s.access.LivingPost(ctx, access.AnyAudience(access.Worker), of.Of())
 	if err == nil {
-		err = s.refer(ctx, byID)
+		err = s.refer(ctx, seen.Ref())
 	}
 	return access.Failure(err) // a post that is gone never shows again
 }
@@ -113,31 +114,31 @@ func (s *Service) hiddenAmong(ctx context.Context, viewer string, refs []access.
 
 // referred are reads of the posts to which posts refer, and of the authors whose posts the viewer does not see.
 type referred struct {
-	posts  map[table.Key]table.Item
+	posts  *access.Readables
 	hidden map[string]bool
 }
 
 // firstShown returns the first missing references to living posts that a page shows, and whether another such reference
 // follows. posts has the posts of all references. firstShown leaves out what withReferred leaves out: otherwise hidden
 // reposts would take the places of posts that the page then skips.
-func (s *Service) firstShown(ctx context.Context, viewer Viewer, posts map[table.Key]table.Item, living []access.Ref, missing int) (shown []access.Ref, more bool, read *referred, err error) {
+func (s *Service) firstShown(ctx context.Context, viewer Viewer, posts access.Readables, living []access.Ref, missing int) (shown []access.Ref, more bool, read *referred, err error) {
 	all := make([]Reference, len(living))
 	for i, r := range living {
-		p, err := schema.ParsePost(posts[schema.PostKey(r.Author, r.Post)])
+		p, _, err := posts.Of(schema.PostKey(r.Author, r.Post))
 		if err != nil {
-			return nil, false, nil, fault.Wrap("table", err)
+			return nil, false, nil, err
 		}
-		all[i] = p.Reference
+		all[i] = p.Post().Reference
 	}
-	read = &referred{}
+	read = &referred{posts: &access.Readables{}}
 	if refs := refsTo(all); len(refs) > 0 {
 		err := s.access.All(ctx,
 			func(ctx context.Context) (err error) {
-				read.hidden, err = s.hiddenAmong(ctx, viewer.ID, refs)
+				read.hidden, err = s.hiddenAmong(ctx, viewer.ID(), refs)
 				return err
 			},
 			func(ctx context.Context) (err error) {
-				read.posts, err = s.access.Posts(ctx, access.PostKeys(refs))
+				*read.posts, err = s.access.Posts(ctx, viewer.ofReferred().By, access.PostKeys(refs))
 				return err
 			},
 		)
@@ -146,8 +147,7 @@ func (s *Service) firstShown(ctx context.Context, viewer Viewer, posts map[table
 		}
 	}
 	for i, r := range living {
-		_, there := read.posts[schema.PostKey(all[i].OfAuthor, all[i].RepostOf)]
-		if all[i].RepostOf != "" && (!there || read.hidden[all[i].OfAuthor]) {
+		if all[i].RepostOf != "" && (!read.posts.Has(schema.PostKey(all[i].OfAuthor, all[i].RepostOf)) || read.hidden[all[i].OfAuthor]) {
 			continue
 		}
 		if len(shown) == missing {

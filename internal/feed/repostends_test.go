@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
@@ -64,10 +65,10 @@ func TestARepostEndsByItsOwnID(t *testing.T) {
 	wantKind(t, w.EndRepost(t.Context(), "nobody", r.ID), fault.ProfileMissing)
 	w.repost("cid", r.ID)
 	w.endRepost("cid", r.ID)
-	_, err := w.Post(t.Context(), r.ID)
+	_, err := w.Post(t.Context(), access.Viewer{}, r.ID)
 	require.NoError(t, err, "cid has ended cid's own repost")
 	w.endRepost("bob", r.ID)
-	_, err = w.Post(t.Context(), r.ID)
+	_, err = w.Post(t.Context(), access.Viewer{}, r.ID)
 	wantKind(t, err, fault.NotFound)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
@@ -122,7 +123,7 @@ func TestACallBesideARepostMakesNoSecondOne(t *testing.T) {
 			require.NoError(t, call(w, p.ID))
 			require.NotEmpty(t, live.ID)
 			require.Equal(t, live.ID, w.repost("ann", p.ID).ID)
-			posts, err := w.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+			posts, err := w.PostsByUser(t.Context(), access.Viewer{}, "ann", feed.PostRange{}, page.Request{})
 			require.NoError(t, err)
 			require.Len(t, posts.Items, 1)
 		})
@@ -145,7 +146,7 @@ func TestNoPostRefersToAPostThatIsDeletedBeside(t *testing.T) {
 		"an import of a quote": func(w *world, of string) error {
 			ref, err := w.ImportPost(t.Context(), schema.Post{ID: w.newULID(), Author: "ann", Content: feed.Content{Text: "q"}, Reference: feed.Reference{QuoteOf: of}})
 			require.NoError(t, err)
-			p, err := w.Post(t.Context(), ref.ID)
+			p, err := w.Post(t.Context(), access.Viewer{}, ref.ID)
 			assert.Empty(t, p.Reference)
 			return err
 		},

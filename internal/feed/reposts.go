@@ -18,7 +18,7 @@ import (
 // Repost makes user's repost of a post, or returns user's living repost of the post. A repost of a repost is a repost of
 // the original. The binding is written before the publish, so at most one repost of a post by a user lives.
 func (s *Service) Repost(ctx context.Context, user, post string) (Post, error) {
-	of, err := s.original(ctx, post)
+	of, err := s.original(ctx, user, post)
 	if err == nil {
 		err = s.notBlocked(ctx, user, of.Author)
 	}
@@ -46,7 +46,7 @@ func (s *Service) Repost(ctx context.Context, user, post string) (Post, error) {
 	if err != nil {
 		return Post{}, err
 	}
-	return postOf(d.post), nil
+	return postOf(access.OwnPost(d.post)), nil
 }
 
 // bindRepost binds the draft as the one repost, or gives the draft the id of the repost that is bound. living reports
@@ -123,7 +123,7 @@ func (s *Service) EndRepost(ctx context.Context, user, post string) error {
 	if err := s.access.RequireWriter(ctx, user); err != nil {
 		return err
 	}
-	byID, err := s.access.PostByID(ctx, post)
+	byID, err := s.access.PostOfAnyAudience(ctx, access.OwnUndo, post)
 	if err = access.Failure(err); err != nil {
 		return err
 	}

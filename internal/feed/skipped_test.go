@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
@@ -267,13 +268,13 @@ func TestCommentsAndLikesOfThousandsOfDeletedPosts(t *testing.T) {
 	for _, limit := range skippedLimits {
 		var comments, likes []string
 		for _, c := range wholeList(t, tp, limit, tableCalls, 3000/400+2, func(in page.Request) (page.List[feed.Comment], error) {
-			return w.CommentsByUser(t.Context(), "ann", in)
+			return w.CommentsByUser(t.Context(), access.Viewer{}, "ann", in)
 		}) {
 			comments = append(comments, c.PostID)
 		}
 		wantSame(t, limit, comments, want)
 		for _, l := range wholeList(t, tp, limit, tableCalls, 3000/400+2, func(in page.Request) (page.List[feed.LikedPost], error) {
-			return w.LikesByUser(t.Context(), "ann", in)
+			return w.LikesByUser(t.Context(), access.Viewer{}, "ann", in)
 		}) {
 			likes = append(likes, l.PostID)
 		}
@@ -303,7 +304,7 @@ func TestLikersBehindThousandsOfTakenBackLikes(t *testing.T) {
 		for _, limit := range skippedLimits {
 			var got []string
 			for _, l := range wholeList(t, tp, limit, tableCalls+shards, 300, func(in page.Request) (page.List[feed.Liker], error) {
-				return w.Likers(t.Context(), post, in)
+				return w.Likers(t.Context(), access.Viewer{}, post, in)
 			}) {
 				got = append(got, l.UserID)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
@@ -215,13 +216,13 @@ func TestListsOfLivingPostsAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 		for _, limit := range []int{1, 2, 3, 7, 20, 33, 50, 100} {
 			var likes, comments []string
 			for _, l := range wholeList(t, tp, limit, tableCalls+2, 400, func(in page.Request) (page.List[feed.LikedPost], error) {
-				return w.LikesByUser(t.Context(), "ann", in)
+				return w.LikesByUser(t.Context(), access.Viewer{}, "ann", in)
 			}) {
 				likes = append(likes, l.PostID)
 			}
 			wantSame(t, limit, likes, want)
 			for _, c := range wholeList(t, tp, limit, tableCalls+2, 400, func(in page.Request) (page.List[feed.Comment], error) {
-				return w.CommentsByUser(t.Context(), "ann", in)
+				return w.CommentsByUser(t.Context(), access.Viewer{}, "ann", in)
 			}) {
 				comments = append(comments, c.PostID)
 			}
@@ -252,7 +253,7 @@ func listsThatSkip() []skipping {
 		w.deliver()
 	}
 	uncommented := func(w *world, viewer string, posts []feed.Post) {
-		l, err := w.CommentsByUser(ctx, viewer, first)
+		l, err := w.CommentsByUser(ctx, access.Viewer{}, viewer, first)
 		require.NoError(w.t, err)
 		require.NoError(w.t, w.DeleteComment(ctx, viewer, l.Items[at].PostID, l.Items[at].ID))
 	}
@@ -275,9 +276,11 @@ func listsThatSkip() []skipping {
 			return err
 		}
 	}
-	likes := func(w *world, viewer string, _ []feed.Post) error { return pageOf(w.LikesByUser(ctx, viewer, first)) }
+	likes := func(w *world, viewer string, _ []feed.Post) error {
+		return pageOf(w.LikesByUser(ctx, access.Viewer{}, viewer, first))
+	}
 	comments := func(w *world, viewer string, _ []feed.Post) error {
-		return pageOf(w.CommentsByUser(ctx, viewer, first))
+		return pageOf(w.CommentsByUser(ctx, access.Viewer{}, viewer, first))
 	}
 	return []skipping{
 		{"home by push, a deleted post", deleted, readHome(home.Query{}), 33, 37},
@@ -301,23 +304,23 @@ func listsThatSkip() []skipping {
 			return nil
 		}, 124.5, 125.5},
 		{"posts by user, a deleted post", deleted, func(w *world, _ string, posts []feed.Post) error {
-			return pageOf(w.PostsByUser(ctx, posts[at].AuthorID, feed.PostRange{}, first))
+			return pageOf(w.PostsByUser(ctx, access.Viewer{}, posts[at].AuthorID, feed.PostRange{}, first))
 		}, 2, 1},
 		{"likes by user, a deleted post", deleted, likes, 22, 24.5},
 		{"likes by user, a like taken back", unliked, likes, 22, 22},
 		{"comments by user, a deleted post", deleted, comments, 22.5, 25},
 		{"comments by user, a deleted comment", uncommented, comments, 22.5, 22.5},
 		{"views of posts liked by user, a deleted post", deleted, func(w *world, viewer string, _ []feed.Post) error {
-			return pageOf(w.LikedPostViews(ctx, viewer, viewer, first))
+			return pageOf(w.LikedPostViews(ctx, access.As(viewer), viewer, first))
 		}, 54.5, 57},
 		{"likers of a post, a like taken back", unliked, func(w *world, _ string, posts []feed.Post) error {
-			return pageOf(w.Likers(ctx, posts[at].ID, first))
+			return pageOf(w.Likers(ctx, access.Viewer{}, posts[at].ID, first))
 		}, 1.5, 3.5},
 		{"likers as users, a like taken back", unliked, func(w *world, viewer string, posts []feed.Post) error {
-			return pageOf(viewed(ctx, w.LikerViews, viewer)(w.Likers(ctx, posts[at].ID, first)))
+			return pageOf(viewed(ctx, w.LikerViews, viewer)(w.Likers(ctx, access.Viewer{}, posts[at].ID, first)))
 		}, 13.5, 15.5},
 		{"comments of a post, a deleted comment", uncommented, func(w *world, _ string, posts []feed.Post) error {
-			return pageOf(w.Comments(ctx, posts[at].ID, first))
+			return pageOf(w.Comments(ctx, access.Viewer{}, posts[at].ID, first))
 		}, 4, 4},
 		{"followers, a removed user", forgotten, func(w *world, _ string, posts []feed.Post) error {
 			return pageOf(w.Followers(ctx, posts[at].AuthorID, first))
@@ -335,7 +338,7 @@ func listsThatSkip() []skipping {
 			w.put(schema.Block{User: viewer, Other: numbered(1, longName("")[4:])[0], By: w.clock.now()}.Item())
 		}, func(w *world, viewer string, _ []feed.Post) error { return pageOf(w.Blocks(ctx, viewer, first)) }, 1, 4},
 		{"comments by user with posts, a deleted post", deleted, func(w *world, viewer string, _ []feed.Post) error {
-			return pageOf(w.CommentViewsByUser(ctx, viewer, viewer, first))
+			return pageOf(w.CommentViewsByUser(ctx, access.As(viewer), viewer, first))
 		}, 55, 57.5},
 	}
 }

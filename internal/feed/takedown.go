@@ -49,7 +49,7 @@ func (s *Service) TakeDown(ctx context.Context, by, post, reason string) (TakeDo
 
 // takeDown makes one attempt of TakeDown. changed reports that a call has flagged the post as referred to after the read.
 func (s *Service) takeDown(ctx context.Context, by, post, reason string) (down TakeDown, changed bool, err error) {
-	byID, err := s.access.PostByID(ctx, post)
+	byID, err := s.access.PostOfAnyAudience(ctx, access.Operator, post)
 	if err != nil || byID.Gone(s.access.Now()) {
 		down, err = takenDown(byID, err)
 		return down, false, err
@@ -63,7 +63,7 @@ func (s *Service) takeDown(ctx context.Context, by, post, reason string) (down T
 		return TakeDown{}, true, nil
 	}
 	if lost, ok := errors.AsType[*fault.Error](err); ok && lost.Kind == fault.NotFound {
-		byID, err = s.access.PostByID(ctx, post) // another deletion came first
+		byID, err = s.access.PostOfAnyAudience(ctx, access.Operator, post) // another deletion came first
 	}
 	down, err = takenDown(byID, err)
 	return down, false, err

@@ -13,6 +13,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -33,7 +34,7 @@ func TestATakeDownDeletesThePostAndKeepsItsReason(t *testing.T) {
 		assert.Equal(t, made.ID, asked.PostID)
 		assert.Equal(t, []string{"bob"}, asked.Mentions)
 	}
-	_, err = w.Post(t.Context(), made.ID)
+	_, err = w.Post(t.Context(), access.Viewer{}, made.ID)
 	wantKind(t, err, fault.NotFound)
 	wantKind(t, w.DeletePost(t.Context(), "ann", made.ID), fault.NotFound)
 	w.checkCounts("ann", "bob")

@@ -133,9 +133,18 @@ type HomeItem struct {
 // Viewer is the user for whom items are read. With Kept, the items have the viewer's bookmarks. With Once, the items
 // leave out posts that Once remembers (I16).
 type Viewer struct {
-	ID   string
+	By   access.Viewer
 	Kept bool
 	Once *Once
+}
+
+// ID returns the id of the viewer.
+func (v Viewer) ID() string { return v.By.User() }
+
+// ofReferred returns the viewer of the posts to which the posts of a page refer: the user may not follow their authors.
+func (v Viewer) ofReferred() Viewer {
+	v.By = v.By.Outside()
+	return v
 }
 
 // MostOnce is the number of originals that a paging of a home remembers.
@@ -222,7 +231,8 @@ func (i HomeItem) JSONBytes() int {
 // reactionBytes is above the size of the JSON of one count by kind.
 const reactionBytes = messages.MaxReaction + 24
 
-func postOf(p schema.Post) Post {
+func postOf(of access.Readable) Post {
+	p := of.Post()
 	return Post{ID: p.ID, AuthorID: p.Author, Content: p.Content, Reference: p.Reference, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -42,7 +43,7 @@ func TestADeletionBeforeItsPostKeepsThePostAway(t *testing.T) {
 		p, err := w.EnsurePost(t.Context(), e)
 		require.NoError(t, err)
 		assert.True(t, p.Deleted)
-		_, err = w.Post(t.Context(), e.PostID)
+		_, err = w.Post(t.Context(), access.Viewer{}, e.PostID)
 		wantKind(t, err, fault.NotFound)
 		ann, err := w.User(t.Context(), "ann")
 		require.NoError(t, err)
@@ -65,7 +66,7 @@ func TestADeletionAfterAStrangersDeletionIsOpen(t *testing.T) {
 	require.NoError(t, w.DeletePost(t.Context(), "ann", e.PostID))
 	_, err = w.EnsurePost(t.Context(), e)
 	require.NoError(t, err)
-	_, err = w.Post(t.Context(), e.PostID)
+	_, err = w.Post(t.Context(), access.Viewer{}, e.PostID)
 	wantKind(t, err, fault.NotFound)
 }
 
@@ -115,7 +116,7 @@ func TestADeletionBesideItsPostDeletesThePost(t *testing.T) {
 	})
 	require.NoError(t, w.DeletePost(t.Context(), "ann", e.PostID))
 	assert.True(t, made)
-	_, err := w.Post(t.Context(), e.PostID)
+	_, err := w.Post(t.Context(), access.Viewer{}, e.PostID)
 	wantKind(t, err, fault.NotFound)
 }
 
@@ -153,7 +154,7 @@ func TestADeletionOfAnIDKeepsNoPostOfAnotherUserAway(t *testing.T) {
 		post := w.ids(1)[0]
 		wantKind(t, w.DeletePost(t.Context(), "mallory", post), fault.NotFound)
 		require.NoError(t, made(w, post), name)
-		p, err := w.Post(t.Context(), post)
+		p, err := w.Post(t.Context(), access.Viewer{}, post)
 		require.NoError(t, err, name)
 		assert.Equal(t, "ann", p.AuthorID)
 		require.NoError(t, made(w, post), "%s, again", name)
@@ -161,7 +162,7 @@ func TestADeletionOfAnIDKeepsNoPostOfAnotherUserAway(t *testing.T) {
 
 		require.NoError(t, w.DeletePost(t.Context(), "ann", post))
 		_ = made(w, post) // only the effect matters
-		_, err = w.Post(t.Context(), post)
+		_, err = w.Post(t.Context(), access.Viewer{}, post)
 		wantKind(t, err, fault.NotFound)
 		ann, err := w.User(t.Context(), "ann")
 		require.NoError(t, err)

@@ -113,8 +113,9 @@ const mostCounted = 1000
 // rewritten returns the cost of a rename, whose worker rewrites the bylines of the user's posts. If the posts exceed one page, rewritten
 // counts all posts of the user, each with the mean size of the posts of that page.
 func (s *Service) rewritten(ctx context.Context, user string, counts schema.Counts) (of cost, err error) {
-	oldest := id.Floor(s.access.Now().Add(-2 * schema.BylineShown)) // as the worker
-	for page, err := range s.access.Store.Query(ctx, table.Query{PK: schema.PostsPK(user), Low: schema.PostSK(oldest), PageSize: mostCounted, Project: []string{}}) {
+	oldest := id.Floor(s.access.Now().Add(-2 * schema.BylineShown))                                                    // as the worker
+	q := table.Query{PK: schema.PostsPK(user), Low: schema.PostSK(oldest), PageSize: mostCounted, Project: []string{}} //nolint:forbidigo // the bytes of the own posts, for the cost of a rename
+	for page, err := range s.access.Store.Query(ctx, q) {
 		if err != nil {
 			return of, fault.Wrap("table", err)
 		}

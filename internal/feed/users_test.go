@@ -13,6 +13,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
@@ -220,9 +221,9 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 		"followers of an unknown user":      {func() error { return pageOf(w.Followers(ctx, "nobody", first)) }, fault.NotFound},
 		"following of an unknown user":      {func() error { return pageOf(w.Following(ctx, "nobody", "nobody", first)) }, fault.NotFound},
 		"friends of an unknown user":        {func() error { return pageOf(w.Friends(ctx, "nobody", first)) }, fault.NotFound},
-		"posts of an unknown user":          {func() error { return pageOf(w.PostsByUser(ctx, "nobody", feed.PostRange{}, first)) }, fault.NotFound},
-		"comments of an unknown user":       {func() error { return pageOf(w.CommentsByUser(ctx, "nobody", first)) }, fault.NotFound},
-		"likes of an unknown user":          {func() error { return pageOf(w.LikesByUser(ctx, "nobody", first)) }, fault.NotFound},
+		"posts of an unknown user":          {func() error { return pageOf(w.PostsByUser(ctx, access.Viewer{}, "nobody", feed.PostRange{}, first)) }, fault.NotFound},
+		"comments of an unknown user":       {func() error { return pageOf(w.CommentsByUser(ctx, access.Viewer{}, "nobody", first)) }, fault.NotFound},
+		"likes of an unknown user":          {func() error { return pageOf(w.LikesByUser(ctx, access.Viewer{}, "nobody", first)) }, fault.NotFound},
 		"relationship of an unknown user":   {func() error { _, err := w.Relationship(ctx, "nobody", "nobody", "ann"); return err }, fault.NotFound},
 		"relationship with an unknown user": {func() error { _, err := w.Relationship(ctx, "ann", "ann", "nobody"); return err }, fault.NotFound},
 		"relationship with oneself":         {func() error { _, err := w.Relationship(ctx, "ann", "ann", "ann"); return err }, 0},
@@ -242,19 +243,19 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 		"liking without a profile":          {func() error { return w.Like(ctx, "nobody", s.post.ID) }, fault.ProfileMissing},
 		"liking nothing without a profile":  {func() error { return w.Like(ctx, "nobody", unknown) }, fault.ProfileMissing},
 		"unliking without a profile":        {func() error { return w.Unlike(ctx, "nobody", s.post.ID) }, fault.ProfileMissing},
-		"an unknown post":                   {func() error { _, err := w.Post(ctx, unknown); return err }, fault.NotFound},
+		"an unknown post":                   {func() error { _, err := w.Post(ctx, access.Viewer{}, unknown); return err }, fault.NotFound},
 		"the delivery of an unknown post":   {func() error { _, err := w.Delivery(ctx, "bob", unknown); return err }, fault.NotFound},
 		"the delivery of a deleted post":    {func() error { _, err := w.Delivery(ctx, "bob", gone.ID); return err }, 0},
 		"somebody else's delivery":          {func() error { _, err := w.Delivery(ctx, "ann", s.post.ID); return err }, fault.Forbidden},
-		"a deleted post":                    {func() error { _, err := w.Post(ctx, gone.ID); return err }, fault.NotFound},
+		"a deleted post":                    {func() error { _, err := w.Post(ctx, access.Viewer{}, gone.ID); return err }, fault.NotFound},
 		"editing somebody else's post":      {func() error { _, err := w.EditPost(ctx, "ann", s.post.ID, feed.PostEdit{Text: &text}); return err }, fault.Forbidden},
 		"editing an unknown post":           {func() error { _, err := w.EditPost(ctx, "ann", unknown, feed.PostEdit{Text: &text}); return err }, fault.NotFound},
 		"editing a deleted post":            {func() error { _, err := w.EditPost(ctx, "bob", gone.ID, feed.PostEdit{Text: &text}); return err }, fault.NotFound},
 		"deleting somebody else's post":     {func() error { return w.DeletePost(ctx, "ann", s.post.ID) }, fault.Forbidden},
 		"deleting a deleted post":           {func() error { return w.DeletePost(ctx, "bob", gone.ID) }, fault.NotFound},
 		"commenting on a deleted post":      {func() error { _, err := w.CreateComment(ctx, "ann", gone.ID, "x"); return err }, fault.NotFound},
-		"comments of a deleted post":        {func() error { return pageOf(w.Comments(ctx, gone.ID, first)) }, fault.NotFound},
-		"comments of an unknown post":       {func() error { return pageOf(w.Comments(ctx, unknown, first)) }, fault.NotFound},
+		"comments of a deleted post":        {func() error { return pageOf(w.Comments(ctx, access.Viewer{}, gone.ID, first)) }, fault.NotFound},
+		"comments of an unknown post":       {func() error { return pageOf(w.Comments(ctx, access.Viewer{}, unknown, first)) }, fault.NotFound},
 		"deleting a comment of a gone post": {func() error { return w.DeleteComment(ctx, "ann", gone.ID, goneComment.ID) }, fault.NotFound},
 		"deleting an unknown comment":       {func() error { return w.DeleteComment(ctx, "ann", s.post.ID, unknown) }, fault.NotFound},
 		"deleting another post's comment":   {func() error { return w.DeleteComment(ctx, "ann", s.post.ID, goneComment.ID) }, fault.NotFound},
@@ -262,10 +263,10 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 		"liking a deleted post":             {func() error { return w.Like(ctx, "ann", gone.ID) }, fault.NotFound},
 		"unliking a deleted post":           {func() error { return w.Unlike(ctx, "ann", gone.ID) }, fault.NotFound},
 		"liking an unknown post":            {func() error { return w.Like(ctx, "ann", unknown) }, fault.NotFound},
-		"likers of a deleted post":          {func() error { return pageOf(w.Likers(ctx, gone.ID, first)) }, fault.NotFound},
-		"like count of a deleted post":      {func() error { _, err := w.LikeCount(ctx, gone.ID); return err }, fault.NotFound},
-		"a like that is not there":          {func() error { _, err := w.LikeOf(ctx, s.post.ID, "ann"); return err }, fault.NotFound},
-		"a like of a deleted post":          {func() error { _, err := w.LikeOf(ctx, gone.ID, "ann"); return err }, fault.NotFound},
+		"likers of a deleted post":          {func() error { return pageOf(w.Likers(ctx, access.Viewer{}, gone.ID, first)) }, fault.NotFound},
+		"like count of a deleted post":      {func() error { _, err := w.LikeCount(ctx, access.Viewer{}, gone.ID); return err }, fault.NotFound},
+		"a like that is not there":          {func() error { _, err := w.LikeOf(ctx, access.Viewer{}, s.post.ID, "ann"); return err }, fault.NotFound},
+		"a like of a deleted post":          {func() error { _, err := w.LikeOf(ctx, access.Viewer{}, gone.ID, "ann"); return err }, fault.NotFound},
 		"a post author deleting a comment": {func() error {
 			c, err := w.CreateComment(ctx, "ann", s.post.ID, "x")
 			if err != nil {
@@ -275,10 +276,12 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 		}, 0},
 		"liking one's own post":            {func() error { return w.Like(ctx, "bob", s.post.ID) }, 0},
 		"an empty home of an unknown user": {func() error { return pageOf(w.Home(ctx, "nobody", home.Query{}, first)) }, 0},
-		"an empty list of likes":           {func() error { return pageOf(w.LikesByUser(ctx, "cid", first)) }, 0},
-		"an empty range of posts":          {func() error { return pageOf(w.PostsByUser(ctx, "cid", feed.PostRange{Until: time.Unix(1, 0)}, first)) }, 0},
+		"an empty list of likes":           {func() error { return pageOf(w.LikesByUser(ctx, access.Viewer{}, "cid", first)) }, 0},
+		"an empty range of posts": {func() error {
+			return pageOf(w.PostsByUser(ctx, access.Viewer{}, "cid", feed.PostRange{Until: time.Unix(1, 0)}, first))
+		}, 0},
 		"an empty range of an unknown user's": {func() error {
-			return pageOf(w.PostsByUser(ctx, "nobody", feed.PostRange{Until: time.UnixMilli(-1)}, first))
+			return pageOf(w.PostsByUser(ctx, access.Viewer{}, "nobody", feed.PostRange{Until: time.UnixMilli(-1)}, first))
 		}, fault.NotFound},
 	}
 	for name, row := range rows {
@@ -294,7 +297,7 @@ func TestAbsentThingsAreNotFoundAndStrangersForbidden(t *testing.T) {
 func TestLikesByUserCanBeOff(t *testing.T) {
 	w := newWorld(t, func(c *config) { c.LikesByUser = false })
 	w.users("ann")
-	wantKind(t, pageOf(w.LikesByUser(t.Context(), "ann", page.Request{})), fault.IndexOff)
+	wantKind(t, pageOf(w.LikesByUser(t.Context(), access.Viewer{}, "ann", page.Request{})), fault.IndexOff)
 }
 
 func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {

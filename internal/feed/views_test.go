@@ -14,6 +14,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
@@ -42,27 +43,27 @@ func TestAPostHasOneView(t *testing.T) {
 			plain := view.Post{HomeItem: feed.HomeItem{Post: other, Author: want.Author}}
 			assert.Equal(t, []feed.HomeItem{plain.HomeItem, want.HomeItem}, w.home("ann", 5, home.Query{}))
 
-			one, err := w.PostView(t.Context(), "ann", p.ID)
+			one, err := w.PostView(t.Context(), access.As("ann"), p.ID)
 			require.NoError(t, err)
 			assert.Equal(t, want, one)
-			_, err = w.PostView(t.Context(), "ann", gone.ID)
+			_, err = w.PostView(t.Context(), access.As("ann"), gone.ID)
 			wantKind(t, err, fault.NotFound)
-			found, err := w.PostViews(t.Context(), "ann", []string{p.ID, id.Min, gone.ID, other.ID, p.ID, id.Min})
+			found, err := w.PostViews(t.Context(), access.As("ann"), []string{p.ID, id.Min, gone.ID, other.ID, p.ID, id.Min})
 			require.NoError(t, err)
 			assert.Equal(t, view.Found[view.Post]{Items: []view.Post{want, plain}, Missing: []string{id.Min, gone.ID}}, found)
-			found, err = w.PostViews(t.Context(), "ann", []string{gone.ID})
+			found, err = w.PostViews(t.Context(), access.As("ann"), []string{gone.ID})
 			require.NoError(t, err)
 			assert.Equal(t, view.Found[view.Post]{Missing: []string{gone.ID}}, found)
 			for limit := range 3 {
 				posts := list(t, 1+limit, func(in page.Request) (page.List[view.Post], error) {
-					return w.PostViewsByUser(t.Context(), "ann", "bob", feed.PostRange{}, in)
+					return w.PostViewsByUser(t.Context(), access.As("ann"), "bob", feed.PostRange{}, in)
 				})
 				assert.Equal(t, []view.Post{plain, want}, posts)
 			}
-			_, err = w.PostViewsByUser(t.Context(), "ann", "nobody", feed.PostRange{}, page.Request{})
+			_, err = w.PostViewsByUser(t.Context(), access.As("ann"), "nobody", feed.PostRange{}, page.Request{})
 			wantKind(t, err, fault.NotFound)
 
-			liked, err := w.LikedPostViews(t.Context(), "bob", "cid", page.Request{})
+			liked, err := w.LikedPostViews(t.Context(), access.As("bob"), "cid", page.Request{})
 			if !byIndex {
 				wantKind(t, err, fault.IndexOff)
 				return
@@ -88,18 +89,18 @@ func TestCommentsOfAUserHaveTheirPosts(t *testing.T) {
 	require.NoError(t, w.DeletePost(t.Context(), "bob", gone.ID))
 	for limit := range 4 {
 		comments := list(t, 1+limit, func(in page.Request) (page.List[view.CommentOnPost], error) {
-			return w.CommentViewsByUser(t.Context(), "cid", "ann", in)
+			return w.CommentViewsByUser(t.Context(), access.As("cid"), "ann", in)
 		})
 		require.Len(t, comments, 3)
 		for i, p := range []feed.Post{first, second, first} {
-			want, err := w.PostView(t.Context(), "cid", p.ID)
+			want, err := w.PostView(t.Context(), access.As("cid"), p.ID)
 			require.NoError(t, err)
 			assert.Equal(t, want, comments[i].On)
 			assert.Equal(t, p.ID, comments[i].PostID)
 			assert.EqualValues(t, 2, want.CommentCount)
 		}
 	}
-	_, err := w.CommentViewsByUser(t.Context(), "cid", "nobody", page.Request{})
+	_, err := w.CommentViewsByUser(t.Context(), access.As("cid"), "nobody", page.Request{})
 	wantKind(t, err, fault.NotFound)
 }
 
@@ -144,10 +145,10 @@ func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
 	}, "ann", "bob", "eve")
 	edges(w.Friends, "ann", "bob", "eve")
 	likers := list(t, 2, func(in page.Request) (page.List[view.WithUser[feed.Liker]], error) {
-		return viewed(t.Context(), w.LikerViews, "ann")(w.Likers(t.Context(), p.ID, in))
+		return viewed(t.Context(), w.LikerViews, "ann")(w.Likers(t.Context(), access.Viewer{}, p.ID, in))
 	})
 	comments := list(t, 3, func(in page.Request) (page.List[view.WithUser[feed.Comment]], error) {
-		return viewed(t.Context(), w.CommentViews, "ann")(w.Comments(t.Context(), p.ID, in))
+		return viewed(t.Context(), w.CommentViews, "ann")(w.Comments(t.Context(), access.Viewer{}, p.ID, in))
 	})
 	require.Len(t, likers, 3)
 	require.Len(t, comments, 4)
@@ -214,7 +215,7 @@ func TestAUserWhoComesIsFoundAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, found.Missing)
 	p := other.post("ann", "x")
-	view, err := w.PostView(t.Context(), "ann", p.ID)
+	view, err := w.PostView(t.Context(), access.As("ann"), p.ID)
 	require.NoError(t, err)
 	assert.Equal(t, "Name of ann", view.Author.Name)
 }
@@ -245,12 +246,12 @@ func TestAPageOfViewsEndsAfterItsBytes(t *testing.T) {
 		ids = append(ids, w.post("dan", strings.Repeat("\u2028", 5000)).ID)
 	}
 	posts := pagesOf(t, most, func(in page.Request) (page.List[view.Post], error) {
-		return w.PostViewsByUser(t.Context(), "ann", "dan", feed.PostRange{}, in)
+		return w.PostViewsByUser(t.Context(), access.As("ann"), "dan", feed.PostRange{}, in)
 	})
 	assert.Len(t, posts, items)
 	var seen []string
 	for rest := ids; len(rest) > 0; {
-		found, err := w.PostViews(t.Context(), "ann", rest)
+		found, err := w.PostViews(t.Context(), access.As("ann"), rest)
 		require.NoError(t, err)
 		body, err := json.Marshal(found.Items)
 		require.NoError(t, err)
@@ -272,7 +273,7 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 	var ids []string
 	for _, author := range authors {
 		w.follow(author, "ann")
-		posts, err := w.PostsByUser(t.Context(), author, feed.PostRange{}, page.Request{})
+		posts, err := w.PostsByUser(t.Context(), access.Viewer{}, author, feed.PostRange{}, page.Request{})
 		require.NoError(t, err)
 		p := posts.Items[0]
 		ids = append(ids, p.ID)
@@ -296,16 +297,18 @@ func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 			return pageOf(viewed(t.Context(), w.EdgeViews, "ann")(w.Friends(t.Context(), "ann", page)))
 		}, 9},
 		"likers": {func() error {
-			return pageOf(viewed(t.Context(), w.LikerViews, "ann")(w.Likers(t.Context(), ids[0], page)))
+			return pageOf(viewed(t.Context(), w.LikerViews, "ann")(w.Likers(t.Context(), access.Viewer{}, ids[0], page)))
 		}, 7},
 		"comments": {func() error {
-			return pageOf(viewed(t.Context(), w.CommentViews, "ann")(w.Comments(t.Context(), ids[0], page)))
+			return pageOf(viewed(t.Context(), w.CommentViews, "ann")(w.Comments(t.Context(), access.Viewer{}, ids[0], page)))
 		}, 6},
-		"liked posts": {func() error { return pageOf(w.LikedPostViews(t.Context(), "ann", "ann", page)) }, 8},
-		"by user":     {func() error { return pageOf(w.CommentViewsByUser(t.Context(), "ann", authors[0], page)) }, 8},
-		"posts":       {func() error { return pageOf(w.PostViewsByUser(t.Context(), "ann", authors[0], feed.PostRange{}, page)) }, 6},
-		"post":        {func() error { _, err := w.PostView(t.Context(), "ann", ids[0]); return err }, 7},
-		"posts by id": {func() error { _, err := w.PostViews(t.Context(), "ann", ids); return err }, 7},
+		"liked posts": {func() error { return pageOf(w.LikedPostViews(t.Context(), access.As("ann"), "ann", page)) }, 8},
+		"by user":     {func() error { return pageOf(w.CommentViewsByUser(t.Context(), access.As("ann"), authors[0], page)) }, 8},
+		"posts": {func() error {
+			return pageOf(w.PostViewsByUser(t.Context(), access.As("ann"), authors[0], feed.PostRange{}, page))
+		}, 6},
+		"post":        {func() error { _, err := w.PostView(t.Context(), access.As("ann"), ids[0]); return err }, 7},
+		"posts by id": {func() error { _, err := w.PostViews(t.Context(), access.As("ann"), ids); return err }, 7},
 		"users by id": {func() error { _, err := w.UserViews(t.Context(), "ann", authors); return err }, 5},
 	} {
 		tp.take()
@@ -327,11 +330,11 @@ func TestEachViewFindsALikeInItsShard(t *testing.T) {
 		w.entry("ann", "bob", post, shards)
 	}
 	w.follow("ann", "bob")
-	posts, err := w.PostViewsByUser(t.Context(), "ann", "bob", feed.PostRange{}, page.Request{})
+	posts, err := w.PostViewsByUser(t.Context(), access.As("ann"), "bob", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
-	found, err := w.PostViews(t.Context(), "ann", []string{posts.Items[0].Post.ID, posts.Items[1].Post.ID})
+	found, err := w.PostViews(t.Context(), access.As("ann"), []string{posts.Items[0].Post.ID, posts.Items[1].Post.ID})
 	require.NoError(t, err)
-	one, err := w.PostView(t.Context(), "ann", posts.Items[0].Post.ID)
+	one, err := w.PostView(t.Context(), access.As("ann"), posts.Items[0].Post.ID)
 	require.NoError(t, err)
 	require.NoError(t, w.Bookmark(t.Context(), "ann", posts.Items[0].Post.ID))
 	kept, err := w.BookmarkViews(t.Context(), "ann", page.Request{})

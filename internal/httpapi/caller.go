@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/auth"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/obs"
 	"fanfare/internal/trace"
 )
@@ -69,6 +70,9 @@ func callerOf(ctx context.Context) caller {
 
 // userOf returns the user whose rights the request has.
 func userOf(ctx context.Context) string { return callerOf(ctx).user }
+
+// viewerOf returns the viewer of the posts that the request reads.
+func viewerOf(ctx context.Context) access.Viewer { return access.As(userOf(ctx)) }
 
 // authenticate refuses requests without a valid token, or that the site refuses (I10), unless the operation needs
 // no caller. A service may name the user to act for.

@@ -54,7 +54,7 @@ func (a *API) registerComments() {
 	}
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/comments", "list-comments", tag, "List the comments on a post, oldest first"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[client.Comment], error) {
-			list, err := a.feed.Comments(ctx, string(in.ID), in.request())
+			list, err := a.feed.Comments(ctx, viewerOf(ctx), string(in.ID), in.request())
 			if err != nil || !in.wanted() {
 				return listed(toComment)(list, err)
 			}
@@ -78,8 +78,8 @@ func (a *API) registerComments() {
 	register(a, operation(route{http.MethodGet, "/v1/users/{id}/comments", "list-user-comments", tag, "List a user's comments, newest first"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *byUserIn) (*listOut[client.Comment], error) {
 			if in.wanted() {
-				return listed(toCommentOnPost)(a.views.CommentViewsByUser(ctx, userOf(ctx), string(in.ID), in.request()))
+				return listed(toCommentOnPost)(a.views.CommentViewsByUser(ctx, viewerOf(ctx), string(in.ID), in.request()))
 			}
-			return listed(toComment)(a.feed.CommentsByUser(ctx, string(in.ID), in.request()))
+			return listed(toComment)(a.feed.CommentsByUser(ctx, viewerOf(ctx), string(in.ID), in.request()))
 		})
 }

@@ -34,7 +34,7 @@ func (a *API) registerLikes() {
 	}
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/likes", "list-likers", tag, "List the users who like a post, by user id"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[client.Liker], error) {
-			list, err := a.feed.Likers(ctx, string(in.ID), in.request())
+			list, err := a.feed.Likers(ctx, viewerOf(ctx), string(in.ID), in.request())
 			if err != nil || !in.wanted() {
 				return listed(toLiker)(list, err)
 			}
@@ -44,7 +44,7 @@ func (a *API) registerLikes() {
 	type countOut struct{ Body client.LikeCount }
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/likes/count", "count-likes", tag, "Count the likes of a post"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*countOut, error) {
-			c, err := a.feed.LikeCount(ctx, string(in.ID))
+			c, err := a.feed.LikeCount(ctx, viewerOf(ctx), string(in.ID))
 			if err != nil {
 				return nil, err
 			}
@@ -58,7 +58,7 @@ func (a *API) registerLikes() {
 	type likerOut struct{ Body client.Liker }
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/likes/{user}", "get-like", tag, "Get the like of a user on a post"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *likeOfIn) (*likerOut, error) {
-			l, err := a.feed.LikeOf(ctx, string(in.ID), string(in.User))
+			l, err := a.feed.LikeOf(ctx, viewerOf(ctx), string(in.ID), string(in.User))
 			if err != nil {
 				return nil, err
 			}
@@ -73,10 +73,10 @@ func (a *API) registerLikes() {
 	register(a, either[List[client.LikedPost], List[client.PostView]](a, operation(route{http.MethodGet, "/v1/users/{id}/likes", "list-liked-posts", tag, "List the posts that a user likes, newest first"}, http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *byUserIn) (*anyOut, error) {
 			if in.wanted() {
-				page, err := a.views.LikedPostViews(ctx, userOf(ctx), string(in.ID), in.request())
+				page, err := a.views.LikedPostViews(ctx, viewerOf(ctx), string(in.ID), in.request())
 				return anyOf(toPostViewsAt(func(v *client.PostView, at time.Time) { v.LikedAt = at }), page, err)
 			}
-			list, err := a.feed.LikesByUser(ctx, string(in.ID), in.request())
+			list, err := a.feed.LikesByUser(ctx, viewerOf(ctx), string(in.ID), in.request())
 			return anyOf(func(l page.List[feed.LikedPost]) List[client.LikedPost] { return toList(toLikedPost, l) }, list, err)
 		})
 }

@@ -102,10 +102,10 @@ func (a *API) registerPosts() {
 	register(a, either[client.Post, client.PostView](a, operation(route{http.MethodGet, "/v1/posts/{id}", "get-post", tag, "Get a post"}, http.StatusOK, http.StatusNotFound)),
 		func(ctx context.Context, in *getIn) (*anyOut, error) {
 			if in.wanted() {
-				view, err := a.views.PostView(ctx, userOf(ctx), string(in.ID))
+				view, err := a.views.PostView(ctx, viewerOf(ctx), string(in.ID))
 				return anyOf(toPostView, view, err)
 			}
-			p, err := a.feed.Post(ctx, string(in.ID))
+			p, err := a.feed.Post(ctx, viewerOf(ctx), string(in.ID))
 			return anyOf(toPost, p, err)
 		})
 
@@ -142,10 +142,10 @@ func (a *API) registerPosts() {
 				return nil, p
 			}
 			if in.wanted() {
-				page, err := a.views.PostViewsByUser(ctx, userOf(ctx), string(in.ID), when, in.request())
+				page, err := a.views.PostViewsByUser(ctx, viewerOf(ctx), string(in.ID), when, in.request())
 				return anyOf(toPostViews, page, err)
 			}
-			list, err := a.feed.PostsByUser(ctx, string(in.ID), when, in.request())
+			list, err := a.feed.PostsByUser(ctx, viewerOf(ctx), string(in.ID), when, in.request())
 			return anyOf(func(l page.List[feed.Post]) List[client.Post] { return toList(toPost, l) }, list, err)
 		})
 }

@@ -38,13 +38,13 @@ func (a *API) registerReactionReads(tag string) {
 	}
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/reactions", "list-reactions", tag, "List the users with a reaction to a post, by user id"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *ofPostIn) (*listOut[client.Reactor], error) {
-			return listed(toReactor)(a.feed.Reactions(ctx, string(in.ID), in.Kind, in.request()))
+			return listed(toReactor)(a.feed.Reactions(ctx, viewerOf(ctx), string(in.ID), in.Kind, in.request()))
 		})
 
 	type countOut struct{ Body client.ReactionCount }
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/reactions/count", "count-reactions", tag, "Count the reactions to a post, by kind"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *PostPath) (*countOut, error) {
-			c, err := a.feed.LikeCount(ctx, string(in.ID))
+			c, err := a.feed.LikeCount(ctx, viewerOf(ctx), string(in.ID))
 			if err != nil {
 				return nil, err
 			}
@@ -58,7 +58,7 @@ func (a *API) registerReactionReads(tag string) {
 	type reactorOut struct{ Body client.Reactor }
 	register(a, operation(route{http.MethodGet, "/v1/posts/{id}/reactions/by/{user}", "get-reaction", tag, "Get the reaction of a user to a post"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *byIn) (*reactorOut, error) {
-			l, err := a.feed.ReactionOf(ctx, string(in.ID), string(in.User))
+			l, err := a.feed.ReactionOf(ctx, viewerOf(ctx), string(in.ID), string(in.User))
 			if err != nil {
 				return nil, err
 			}
@@ -71,7 +71,7 @@ func (a *API) registerReactionReads(tag string) {
 	}
 	register(a, operation(route{http.MethodGet, "/v1/users/{id}/reactions", "list-reactions-by-user", tag, "List the posts to which a user has a reaction, newest first"}, http.StatusOK, http.StatusNotFound),
 		func(ctx context.Context, in *byUserIn) (*listOut[client.PostReaction], error) {
-			return listed(toPostReaction)(a.feed.ReactionsByUser(ctx, string(in.ID), in.request()))
+			return listed(toPostReaction)(a.feed.ReactionsByUser(ctx, viewerOf(ctx), string(in.ID), in.request()))
 		})
 }
 

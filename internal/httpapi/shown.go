@@ -5,6 +5,7 @@ import (
 
 	"fanfare/client"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/page"
 )
@@ -18,12 +19,12 @@ type Shown struct {
 // NewShown returns a Shown.
 func NewShown(posts *feed.Service, views *view.Views) Shown { return Shown{posts, views} }
 
-// nobody is the viewer without likes, follows and blocks.
-const nobody = ""
+// operator is the viewer of an operator, who has no likes, follows and blocks.
+func operator() access.Viewer { return access.AnyAudience(access.Operator) }
 
 // Post returns the answer of GET /v1/posts/{id}?expand=view.
 func (s Shown) Post(ctx context.Context, post string) (client.PostView, error) {
-	seen, err := s.views.PostView(ctx, nobody, post)
+	seen, err := s.views.PostView(ctx, operator(), post)
 	return toPostView(seen), err
 }
 
@@ -35,7 +36,7 @@ func (s Shown) User(ctx context.Context, user string) (client.User, error) {
 
 // Posts returns a page of the answer of GET /v1/users/{id}/posts?expand=view.
 func (s Shown) Posts(ctx context.Context, user, cursor string) (posts []client.PostView, next string, err error) {
-	list, err := s.views.PostViewsByUser(ctx, nobody, user, feed.PostRange{}, page.Request{Cursor: cursor, Limit: page.DefaultLimit})
+	list, err := s.views.PostViewsByUser(ctx, operator(), user, feed.PostRange{}, page.Request{Cursor: cursor, Limit: page.DefaultLimit})
 	seen := toPostViews(list)
 	return seen.Items, seen.NextCursor, err
 }

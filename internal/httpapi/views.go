@@ -111,6 +111,6 @@ func (a *API) registerFound() {
 	}
 	register(a, operation(route{http.MethodGet, "/v1/posts", "get-posts", "Posts", "Get up to 100 posts by their ids, with their authors, counts and your likes"}, http.StatusOK),
 		func(ctx context.Context, in *postsIn) (*foundOut[client.PostView], error) {
-			return toFound(toPostView)(a.views.PostViews(ctx, userOf(ctx), texts(in.IDs)))
+			return toFound(toPostView)(a.views.PostViews(ctx, viewerOf(ctx), texts(in.IDs)))
 		})
 }

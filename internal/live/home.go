@@ -218,7 +218,7 @@ func (hm *userHome) publish(items []feed.HomeItem) error {
 
 // lookAtLikes sends the like counts that seen does not contain to streams.
 func (hm *userHome) lookAtLikes(ctx context.Context, seen *home.Streamed, streams ...*Stream) error {
-	changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, seen)
+	changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, hm.user, seen)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ var ErrSlow = errors.New("live: the client is too slow")
 type Homes interface {
 	HomeStreamed(ctx context.Context, viewer, last string) (*home.Streamed, error)
 	Arrivals(ctx context.Context, viewer string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error]
-	LikeChanges(ctx context.Context, seen *home.Streamed) ([]home.PostLikes, error)
+	LikeChanges(ctx context.Context, viewer string, seen *home.Streamed) ([]home.PostLikes, error)
 	HasProfile(ctx context.Context, viewer string, consistent bool) (bool, error)
 	Edited(ctx context.Context, viewer string, refs []access.Ref) ([]feed.HomeItem, error)
 	Heard(ctx context.Context, viewer string, most int) (authors []string, whole bool, err error)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -214,25 +215,28 @@ func storyReads() map[string]storyRead {
 	}
 	return map[string]storyRead{
 		"home": homeBy(false), "home by pull": homeBy(true),
-		"post": one(func(ctx context.Context, d *domain, _, post string) error { _, err := d.Post(ctx, post); return err }),
+		"post": one(func(ctx context.Context, d *domain, fan, post string) error {
+			_, err := d.Post(ctx, access.As(fan), post)
+			return err
+		}),
 		"view": one(func(ctx context.Context, d *domain, fan, post string) error {
-			_, err := d.PostView(ctx, fan, post)
+			_, err := d.PostView(ctx, access.As(fan), post)
 			return err
 		}),
-		"like count": one(func(ctx context.Context, d *domain, _, post string) error {
-			_, err := d.LikeCount(ctx, post)
+		"like count": one(func(ctx context.Context, d *domain, fan, post string) error {
+			_, err := d.LikeCount(ctx, access.As(fan), post)
 			return err
 		}),
-		"likers": one(func(ctx context.Context, d *domain, _, post string) error {
-			_, err := d.Likers(ctx, post, all)
+		"likers": one(func(ctx context.Context, d *domain, fan, post string) error {
+			_, err := d.Likers(ctx, access.As(fan), post, all)
 			return err
 		}),
-		"comments": one(func(ctx context.Context, d *domain, _, post string) error {
-			_, err := d.Comments(ctx, post, all)
+		"comments": one(func(ctx context.Context, d *domain, fan, post string) error {
+			_, err := d.Comments(ctx, access.As(fan), post, all)
 			return err
 		}),
-		ofTeller: {do: func(ctx context.Context, d *domain, _, _ string) ([]string, error) {
-			list, err := d.PostsByUser(ctx, teller, feed.PostRange{}, all)
+		ofTeller: {do: func(ctx context.Context, d *domain, fan, _ string) ([]string, error) {
+			list, err := d.PostsByUser(ctx, access.As(fan), teller, feed.PostRange{}, all)
 			return lines(list.Items, func(p feed.Post) string { return p.ID }), err
 		}},
 		"notifications of the teller": {do: func(ctx context.Context, d *domain, _, _ string) (posts []string, err error) {
@@ -245,11 +249,11 @@ func storyReads() map[string]storyRead {
 			return posts, err
 		}},
 		"comments of the fan": {do: func(ctx context.Context, d *domain, fan, _ string) ([]string, error) {
-			list, err := d.CommentsByUser(ctx, fan, all)
+			list, err := d.CommentsByUser(ctx, access.As(fan), fan, all)
 			return lines(list.Items, func(c feed.Comment) string { return c.PostID }), err
 		}},
 		"likes of the fan": {do: func(ctx context.Context, d *domain, fan, _ string) ([]string, error) {
-			list, err := d.ReactionsByUser(ctx, fan, all)
+			list, err := d.ReactionsByUser(ctx, access.As(fan), fan, all)
 			return lines(list.Items, func(p feed.LikedPost) string { return p.PostID }), err
 		}},
 		"bookmarks": {do: func(ctx context.Context, d *domain, fan, _ string) ([]string, error) {

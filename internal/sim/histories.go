@@ -11,6 +11,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -162,12 +163,12 @@ func (h *histories) next() bool {
 		}
 	case 5: // an eventually consistent read
 		h.read(op, h.w.shape.Lag, func(ctx context.Context, s *domain) ([]Call, error) {
-			seen, err := s.PostView(ctx, me, post)
+			seen, err := s.PostView(ctx, access.As(me), post)
 			return []Call{{Register: repost, Client: client, On: seen.Reposted}}, err
 		})
 	default: // an eventually consistent read
 		h.read(op, h.w.shape.Lag, func(ctx context.Context, s *domain) ([]Call, error) {
-			_, err := s.LikeOf(ctx, post, me)
+			_, err := s.LikeOf(ctx, access.As(me), post, me)
 			if missing, ok := errors.AsType[*fault.Error](err); ok && missing.Kind == fault.NotFound {
 				return []Call{{Register: like, Client: client}}, nil
 			}

@@ -99,7 +99,7 @@ func (h liveHomes) HomeStreamed(ctx context.Context, user, last string) (*home.S
 	return h.domain.HomeStreamed(h.as(ctx, "stream of "+user), user, last)
 }
 
-func (h liveHomes) LikeChanges(context.Context, *home.Streamed) ([]home.PostLikes, error) {
+func (h liveHomes) LikeChanges(context.Context, string, *home.Streamed) ([]home.PostLikes, error) {
 	return nil, nil // streams.go reads them
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 )
 
 // Each client of a live home shows a page: the client reads the home when its stream opens, and after
@@ -175,7 +176,7 @@ func (s *liveStorm) renew(c *liveClient, post string) *operation {
 	return &operation{
 		name: "read a post again", user: c.user,
 		do: func(ctx context.Context, d *domain) error {
-			p, err := d.Post(ctx, post)
+			p, err := d.Post(ctx, access.As(c.user), post)
 			text = pageText(p)
 			return err
 		},
@@ -307,12 +308,12 @@ func (s *liveStorm) checkPages(ctx context.Context) {
 		gone := slices.Sorted(maps.Keys(c.gone))
 		c.mu.Unlock()
 		for _, post := range gone {
-			if _, err := service.Post(ctx, post); err == nil {
+			if _, err := service.Post(ctx, access.As(c.user), post); err == nil {
 				s.violates("I2", "the stream of %s has the deletion of %s, which lives", c.user, post)
 			}
 		}
 		for _, post := range slices.Sorted(maps.Keys(page)) {
-			got, err := service.Post(ctx, post)
+			got, err := service.Post(ctx, access.As(c.user), post)
 			switch {
 			case s.late[post] || strange[s.w.load.owner[post]] || s.original(post) != post: // ends of reposts have no quick answer
 			case isNotFound(err) && !s.w.mayHaveExpired(post):
@@ -336,7 +337,7 @@ func (s *liveStorm) checkInside(ctx context.Context, user string, page, inside, 
 		if !shown || s.late[of] {
 			continue
 		}
-		switch got, err := service.Post(ctx, of); {
+		switch got, err := service.Post(ctx, access.As(user), of); {
 		case isNotFound(err) && !s.w.mayHaveExpired(of):
 			s.violates("I2", "the page of %s shows %s inside %s, which was deleted", user, of, post)
 		case err == nil && pageText(got) != text:

@@ -11,6 +11,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
@@ -197,8 +198,8 @@ func (w *World) checkDeleted(ctx context.Context, service *domain) {
 		if !w.load.deleted[post] {
 			continue
 		}
-		_, byID := service.Post(ctx, post)
-		_, likes := service.LikeCount(ctx, post)
+		_, byID := service.Post(ctx, access.As(w.load.owner[post]), post)
+		_, likes := service.LikeCount(ctx, access.As(w.load.owner[post]), post)
 		for _, err := range []error{byID, likes} {
 			if failure, ok := errors.AsType[*fault.Error](err); !ok || failure.Kind != fault.NotFound {
 				w.load.fail("I2", "post %s, whose delete was answered, is still there: %v", post, err)
@@ -335,7 +336,7 @@ func (w *World) checkLikes(ctx context.Context, service *domain, living map[stri
 		if unsure[post] {
 			continue
 		}
-		got, err := service.LikeCount(ctx, post)
+		got, err := service.LikeCount(ctx, access.As(l.owner[post]), post)
 		if err != nil {
 			l.fail("I3", "like count of %s: %v", post, err)
 		} else if got.Count != want[post][schema.KindLike] || !maps.Equal(got.Kinds, want[post]) {

@@ -12,6 +12,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/page"
 	"fanfare/internal/queue"
@@ -129,7 +130,7 @@ func (r *reader) checkLikers(ctx context.Context, post string) {
 			want[""] = append(want[""], p.kind+" "+stamped(user, p.version))
 			want[p.kind] = append(want[p.kind], p.kind+" "+stamped(user, p.version))
 		}
-		got, err := r.ReactionOf(ctx, post, user)
+		got, err := r.ReactionOf(ctx, access.As(user), post, user)
 		if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Kind == fault.NotFound && p.kind == "" {
 			continue
 		}
@@ -138,7 +139,9 @@ func (r *reader) checkLikers(ctx context.Context, post string) {
 		}
 	}
 	for _, kind := range []string{"", schema.KindLike, kinds()[0]} {
-		got, err := whole(r, func(page page.Request) (page.List[feed.Liker], error) { return r.Reactions(ctx, post, kind, page) })
+		got, err := whole(r, func(page page.Request) (page.List[feed.Liker], error) {
+			return r.Reactions(ctx, access.As(asked[0]), post, kind, page)
+		})
 		got = slices.DeleteFunc(got, func(l feed.Liker) bool { return unsure[l.UserID] })
 		r.same("I3", "reactions to "+post+" of kind "+kind, lines(got, func(l feed.Liker) string { return l.Kind + " " + at(l.UserID, l.LikedAt) }), err, want[kind])
 	}
@@ -174,10 +177,14 @@ func (r *reader) checkLikesByUser(ctx context.Context, user string, living map[s
 	slices.Sort(want)
 	slices.Reverse(want)
 	line := func(l feed.LikedPost) string { return at(l.PostID, l.LikedAt) + " " + l.Kind }
-	got, err := whole(r, func(page page.Request) (page.List[feed.LikedPost], error) { return r.ReactionsByUser(ctx, user, page) })
+	got, err := whole(r, func(page page.Request) (page.List[feed.LikedPost], error) {
+		return r.ReactionsByUser(ctx, access.As(user), user, page)
+	})
 	got = slices.DeleteFunc(got, func(l feed.LikedPost) bool { return unsure[l.PostID] })
 	r.same("I3", "reactions of "+user, lines(got, line), err, want)
-	got, err = whole(r, func(page page.Request) (page.List[feed.LikedPost], error) { return r.LikesByUser(ctx, user, page) })
+	got, err = whole(r, func(page page.Request) (page.List[feed.LikedPost], error) {
+		return r.LikesByUser(ctx, access.As(user), user, page)
+	})
 	got = slices.DeleteFunc(got, func(l feed.LikedPost) bool { return unsure[l.PostID] })
 	want = slices.DeleteFunc(want, func(line string) bool { return !strings.HasSuffix(line, " "+schema.KindLike) })
 	r.same("I3", "likes of "+user, lines(got, line), err, want)
@@ -186,7 +193,9 @@ func (r *reader) checkLikesByUser(ctx context.Context, user string, living map[s
 // checkComments checks that a user's comments match the comments of the posts (I5).
 func (r *reader) checkComments(ctx context.Context, user string, want []schema.Comment) {
 	slices.SortFunc(want, func(a, b schema.Comment) int { return strings.Compare(b.ID, a.ID) })
-	got, err := whole(r, func(page page.Request) (page.List[feed.Comment], error) { return r.CommentsByUser(ctx, user, page) })
+	got, err := whole(r, func(page page.Request) (page.List[feed.Comment], error) {
+		return r.CommentsByUser(ctx, access.As(user), user, page)
+	})
 	r.same("I5", "comments of "+user,
 		lines(got, func(c feed.Comment) string { return c.ID + " of " + c.PostID + " " + c.AuthorID + ": " + c.Text }), err,
 		lines(want, func(c schema.Comment) string { return c.ID + " of " + c.Post + " " + c.Author + ": " + c.Text }))
@@ -212,7 +221,9 @@ func (r *reader) checkPosts(ctx context.Context, user string, posts []string) {
 			t, err := id.Time(post)
 			return err != nil || t.Before(in.Since) || !in.Until.IsZero() && !t.Before(in.Until)
 		})
-		got, err := whole(r, func(page page.Request) (page.List[feed.Post], error) { return r.PostsByUser(ctx, user, in, page) })
+		got, err := whole(r, func(page page.Request) (page.List[feed.Post], error) {
+			return r.PostsByUser(ctx, access.As(user), user, in, page)
+		})
 		r.same("I5", fmt.Sprintf("posts of %s from %v to %v", user, in.Since, in.Until), lines(got, func(p feed.Post) string { return p.ID }), err, want)
 	}
 }

@@ -17,7 +17,7 @@ func readBugs() []bug {
 		{"news that count older posts", "I7", []edit{{news, `of, err := h.newerThan(ctx, query.After)`, `of, err := h.newerThan(ctx, "")`}}},
 		{"tag of news without their posts", "I1 I2", []edit{{news, `		fmt.Fprintln(h, item.Post.ID)`, `		_ = item`}}},
 		{"explain of a repost without its original", "I1 I16", []edit{{"internal/feed/home/explainonce.go", `if !shows && e.RepostOf != "" {`, `if !shows && e.RepostOf != "" && false {`}}},
-		{"explain without the newer references", "I16", []edit{{"internal/feed/home/explainonce.go", `if p.RepostOf == cmp.Or(e.RepostOf, e.Post) {`, `if p.RepostOf == cmp.Or(e.RepostOf, e.Post) && false {`}}},
+		{"explain without the newer references", "I16", []edit{{"internal/feed/home/explainonce.go", `if p.Post().RepostOf == cmp.Or(e.RepostOf, e.Post) {`, `if p.Post().RepostOf == cmp.Or(e.RepostOf, e.Post) && false {`}}},
 		{"explain by the mute of an author who is not followed", "I1", []edit{{explain, `case muted && follows && e.Post >= edge.From:`, `case muted && !follows:`}}},
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/feed/view"
@@ -171,11 +172,11 @@ func readKinds(seed uint64) map[string]readKind {
 	maps.Copy(all, ownReads())
 	if seed%4 == 0 { // likes by user are on if the seed is even, so half of the worlds with reads lack them
 		all["liked posts"] = readKind{do: func(ctx context.Context, s *domain, of *read) (string, error) {
-			_, err := s.LikesByUser(ctx, of.other, page.Request{})
+			_, err := s.LikesByUser(ctx, access.As(of.user), of.other, page.Request{})
 			if err != nil {
 				return "", err
 			}
-			list, err := s.LikedPostViews(ctx, of.user, of.other, page.Request{})
+			list, err := s.LikedPostViews(ctx, access.As(of.user), of.other, page.Request{})
 			of.views(list.Items)
 			return "", err
 		}}
@@ -236,22 +237,22 @@ func isNotFound(err error) bool {
 func postReads() map[string]readKind {
 	return map[string]readKind{
 		"posts with views of a post": {calls: "view.(*Views).PostViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
-			found, err := s.PostViews(ctx, of.user, []string{of.post})
+			found, err := s.PostViews(ctx, access.As(of.user), []string{of.post})
 			of.views(found.Items)
 			return "", err
 		}},
 		"posts of a user": {do: func(ctx context.Context, s *domain, of *read) (string, error) {
-			list, err := s.PostViewsByUser(ctx, of.user, of.other, feed.PostRange{}, page.Request{})
+			list, err := s.PostViewsByUser(ctx, access.As(of.user), of.other, feed.PostRange{}, page.Request{})
 			of.views(list.Items)
 			return "", err
 		}},
 		"comments with posts": {do: func(ctx context.Context, s *domain, of *read) (string, error) {
-			list, err := s.CommentViewsByUser(ctx, of.user, of.other, page.Request{})
+			list, err := s.CommentViewsByUser(ctx, access.As(of.user), of.other, page.Request{})
 			of.show(lines(list.Items, func(c view.CommentOnPost) string { return c.On.Post.ID })...)
 			return "", err
 		}},
 		"comments with users of a post": {calls: "view.(*Views).CommentViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
-			list, err := s.Comments(ctx, of.post, page.Request{})
+			list, err := s.Comments(ctx, access.As(of.user), of.post, page.Request{})
 			if isNotFound(err) {
 				return "", nil
 			}
@@ -262,7 +263,7 @@ func postReads() map[string]readKind {
 			return "", err
 		}},
 		"likers with users of a post": {calls: "view.(*Views).LikerViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
-			list, err := s.Likers(ctx, of.post, page.Request{})
+			list, err := s.Likers(ctx, access.As(of.user), of.post, page.Request{})
 			if isNotFound(err) {
 				return "", nil
 			}
@@ -282,9 +283,9 @@ func postReads() map[string]readKind {
 }
 
 // reactionOf returns a read of a reaction by one of two functions. The answer may be old.
-func reactionOf(get func(*feed.Service, context.Context, string, string) (feed.Liker, error)) func(context.Context, *domain, *read) (string, error) {
+func reactionOf(get func(*feed.Service, context.Context, access.Viewer, string, string) (feed.Liker, error)) func(context.Context, *domain, *read) (string, error) {
 	return func(ctx context.Context, s *domain, of *read) (string, error) {
-		_, err := get(s.Service, ctx, of.post, of.other)
+		_, err := get(s.Service, ctx, access.As(of.user), of.post, of.other)
 		if isNotFound(err) {
 			return "", nil
 		}

@@ -56,7 +56,7 @@ func (t *turn) make(ctx context.Context, s *domain, came int) error {
 	return sleep(ctx, 2*time.Second)
 }
 
-// turned handles the unfollow of a stream: after the answer no post of the author arrives (I2).
+// turned handles the unfollow of a stream: after the answer no post and no like count of the author arrives (I2).
 func (l *workload) turned(user string, t *turn, got look, api *Proc) {
 	if t == nil || !t.made {
 		return
@@ -68,6 +68,11 @@ func (l *workload) turned(user string, t *turn, got look, api *Proc) {
 	for _, item := range got.items[t.at:] {
 		if item.Post.AuthorID == t.author {
 			l.fail("I2", "the live home of %s shows %s of %s, who was unfollowed during the look", user, item.Post.ID, t.author)
+		}
+	}
+	for _, count := range got.likes {
+		if l.owner[count.PostID] == t.author {
+			l.fail("I2", "the live home of %s shows the likes of %s of %s, who was unfollowed during the look", user, count.PostID, t.author)
 		}
 	}
 }
@@ -165,7 +170,7 @@ func watchHome(ctx context.Context, s *domain, user, last string, looks int, who
 		}
 	}
 	got.position = seen.Position(user)
-	got.likes, err = s.LikeChanges(ctx, seen)
+	got.likes, err = s.LikeChanges(ctx, user, seen)
 	return got, err
 }
 

@@ -5,7 +5,7 @@
 //
 // # It must never
 //
-//   - Return a post from a read that began before the request (I2).
+//   - Return a post from a read that began before the request (I2), or without a Viewer.
 //   - Decide more about users, posts and follows than whether they exist.
 //   - Read a whole partition into memory, or Scan (I9).
 package access

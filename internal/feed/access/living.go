@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,30 +15,34 @@ import (
 	"fanfare/internal/table"
 )
 
-// PostByID reads a post's author and state by the post's id. The read is consistent, because it must
-// find each post whose creation was answered, and no post whose deletion was answered (I2).
-func (a *Access) PostByID(ctx context.Context, post string) (schema.PostRef, error) {
-	key := schema.PostByIDKey(post)
-	found, err := a.PostRefs(ctx, []table.Key{key})
-	if err != nil {
-		return schema.PostRef{}, err
-	}
-	it, ok := found[key]
-	if !ok {
-		return schema.PostRef{}, fault.NotFoundf("there is no post %s", post)
-	}
-	byID, err := schema.ParsePostRef(it)
-	return byID, fault.Wrap("table", err)
+// PostOfAnyAudience reads a post's author and state by the post's id, for a read that asks for no user. The read is
+// consistent, because it must find each post whose creation was answered, and no post whose deletion was answered (I2).
+func (a *Access) PostOfAnyAudience(ctx context.Context, why Reason, post string) (schema.PostRef, error) {
+	seen, err := a.post(ctx, AnyAudience(why), post)
+	return seen.ref, err
 }
 
-// LivingPost returns a post as PostByID does, but also returns NotFound, with the post, for a post that
-// was deleted or has ended.
-func (a *Access) LivingPost(ctx context.Context, post string) (schema.PostRef, error) {
-	byID, err := a.PostByID(ctx, post)
-	if err == nil && byID.Gone(a.Now()) {
-		return byID, fault.NotFoundf("post %s %s", post, WhyGone(byID))
+// post reads a post by id.
+func (a *Access) post(ctx context.Context, by Viewer, post string) (Seen, error) {
+	found, err := a.PostRefs(ctx, by, []string{post})
+	if err != nil {
+		return Seen{}, err
 	}
-	return byID, err
+	seen, ok := found[post]
+	if !ok {
+		return Seen{}, fault.NotFoundf("there is no post %s", post)
+	}
+	return seen, nil
+}
+
+// LivingPost returns a post by id, and NotFound for a post that does not exist. For a post that was deleted or has ended,
+// LivingPost returns both the post and NotFound. The read is consistent, like that of PostOfAnyAudience.
+func (a *Access) LivingPost(ctx context.Context, by Viewer, post string) (Seen, error) {
+	seen, err := a.post(ctx, by, post)
+	if err == nil && seen.ref.Gone(a.Now()) {
+		return seen, fault.NotFoundf("post %s %s", post, WhyGone(seen.ref))
+	}
+	return seen, err
 }
 
 // WhyGone returns the reason why a post is gone.
@@ -48,28 +53,17 @@ func WhyGone(post schema.PostRef) string {
 	return "ended at " + post.End.Format(time.RFC3339)
 }
 
-// LivingPosts adds the posts that exist and are not gone to living, by id.
-func (a *Access) LivingPosts(ctx context.Context, posts []string, living map[string]schema.PostRef) error {
-	keys := make([]table.Key, 0, len(posts))
+// LivingPosts returns the posts that exist and are not gone, by id.
+func (a *Access) LivingPosts(ctx context.Context, by Viewer, posts []string) (map[string]Seen, error) {
+	distinct := make([]string, 0, len(posts))
 	for _, post := range posts {
-		if key := schema.PostByIDKey(post); !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		if !slices.Contains(distinct, post) {
+			distinct = append(distinct, post)
 		}
 	}
-	found, err := a.PostRefs(ctx, keys)
-	if err != nil {
-		return err
-	}
-	for _, it := range found {
-		ref, err := schema.ParsePostRef(it)
-		if err != nil {
-			return fault.Wrap("table", err)
-		}
-		if !ref.Gone(a.Now()) {
-			living[ref.ID] = ref
-		}
-	}
-	return nil
+	found, err := a.PostRefs(ctx, by, distinct)
+	maps.DeleteFunc(found, func(_ string, seen Seen) bool { return seen.ref.Gone(a.Now()) })
+	return found, err
 }
 
 // WriterAndPost returns a post, which is no repost, for a write about the post, and an id above all ids of the user's
@@ -82,7 +76,12 @@ func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after st
 			after, missing = a.profileAfter(ctx, user, fault.NoProfile)
 			return Failure(missing)
 		},
-		func(ctx context.Context) error { byID, gone = a.LivingPost(ctx, post); return Failure(gone) },
+		func(ctx context.Context) error {
+			var seen Seen
+			seen, gone = a.LivingPost(ctx, As(user), post)
+			byID = seen.ref
+			return Failure(gone)
+		},
 	)
 	if err != nil {
 		return "", schema.PostRef{}, err
@@ -116,9 +115,19 @@ func RefillOfLivingPosts() page.Refill {
 	return page.Refill{Budget: page.BudgetAfter(4), Calls: 2, Most: table.MaxBatchGet, Small: true}
 }
 
+// Living has the living posts of a list of one user's items, by id. OfLivingPosts adds them.
+type Living struct {
+	Posts  map[string]Seen
+	access *Access
+	by     Viewer
+}
+
+// LivingFor returns a Living without posts, for the list that a viewer reads.
+func (a *Access) LivingFor(by Viewer) *Living { return &Living{map[string]Seen{}, a, by} }
+
 // OfLivingPosts returns a parse that leaves out the items of deleted posts. The returned parse adds
 // all living posts to living.
-func OfLivingPosts[T any](ctx context.Context, a *Access, parse func([]table.Item) ([]T, error), post func(T) string, living map[string]schema.PostRef) func([]table.Item) ([]T, error) {
+func OfLivingPosts[T any](ctx context.Context, living *Living, parse func([]table.Item) ([]T, error), post func(T) string) func([]table.Item) ([]T, error) {
 	return func(read []table.Item) ([]T, error) {
 		items, err := parse(read)
 		if err != nil {
@@ -128,11 +137,35 @@ func OfLivingPosts[T any](ctx context.Context, a *Access, parse func([]table.Ite
 		for i, item := range items {
 			posts[i] = post(item)
 		}
-		if err := a.LivingPosts(ctx, posts, living); err != nil {
+		found, err := living.access.LivingPosts(ctx, living.by, posts)
+		if err != nil {
 			return nil, err
 		}
-		return slices.DeleteFunc(items, func(item T) bool { return living[post(item)].ID == "" }), nil
+		maps.Copy(living.Posts, found)
+		return slices.DeleteFunc(items, func(item T) bool { _, lives := found[post(item)]; return !lives }), nil
 	}
+}
+
+// PostsOf returns the first want posts of author in a span, and the same posts by key.
+func (a *Access) PostsOf(ctx context.Context, by Viewer, author string, of Span, want int) (page.Stretch[Readable], Readables, error) {
+	read := Readables{map[table.Key]table.Item{}}
+	posts, err := page.Collect(ctx, a.Store, of.Query(schema.PostsPK(author)), want, page.Refill{}, page.Each(func(it table.Item) (Readable, bool, error) {
+		p, err := schema.ParsePost(it)
+		read.items[it.Key] = it
+		return Readable{p}, true, err
+	}))
+	return posts, read, err
+}
+
+// StoredPost reads a post consistently for a read that asks for no user, and returns nil if the author's list does not have
+// the post.
+func (a *Access) StoredPost(ctx context.Context, why Reason, author, post string) (*schema.Post, error) {
+	it, err := a.Get(ctx, schema.PostKey(author, post), true)
+	if err != nil || it == nil {
+		return nil, err
+	}
+	p, err := schema.ParsePost(*it)
+	return &p, fault.Wrap("table", err)
 }
 
 // PostsBy returns references to the first want posts of author in a span. PostsBy returns fewer

@@ -170,14 +170,29 @@ func (a *Access) getAll(ctx context.Context, keys []table.Key) (map[table.Key]ta
 }
 
 // Posts reads posts by their keys, consistently. Concurrent requests for the same posts share a read.
-func (a *Access) Posts(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+func (a *Access) Posts(ctx context.Context, by Viewer, keys []table.Key) (Readables, error) {
 	found, err := a.posts(ctx, keys)
-	return found, fault.Wrap("table", err)
+	return Readables{found}, fault.Wrap("table", err)
 }
 
-// PostRefs reads posts by their ids, consistently. Concurrent requests for the same posts share a
+// PostRefs reads distinct posts by their ids, consistently. Concurrent requests for the same posts share a
 // read.
-func (a *Access) PostRefs(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
+func (a *Access) PostRefs(ctx context.Context, by Viewer, posts []string) (map[string]Seen, error) {
+	keys := make([]table.Key, len(posts))
+	for i, post := range posts {
+		keys[i] = schema.PostByIDKey(post)
+	}
 	found, err := a.refs(ctx, keys)
-	return found, fault.Wrap("table", err)
+	if err != nil {
+		return nil, fault.Wrap("table", err)
+	}
+	seen := make(map[string]Seen, len(found))
+	for _, it := range found {
+		ref, err := schema.ParsePostRef(it)
+		if err != nil {
+			return nil, fault.Wrap("table", err)
+		}
+		seen[ref.ID] = Seen{ref}
+	}
+	return seen, nil
 }

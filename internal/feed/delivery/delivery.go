@@ -77,7 +77,7 @@ func New(a *access.Access) *Deliveries { return &Deliveries{a} }
 // Delivery computes the state of a post's delivery from the stored plan and the stored chain. Only the
 // post's author may see the delivery, also after the post was deleted.
 func (d *Deliveries) Delivery(ctx context.Context, user, post string) (Progress, error) {
-	ref, err := d.access.PostByID(ctx, post)
+	ref, err := d.access.PostOfAnyAudience(ctx, access.Author, post)
 	if err != nil {
 		return Progress{}, err
 	}
@@ -89,7 +89,7 @@ func (d *Deliveries) Delivery(ctx context.Context, user, post string) (Progress,
 
 // AnyDelivery computes the state of any post's delivery, for operators.
 func (d *Deliveries) AnyDelivery(ctx context.Context, post string) (Progress, error) {
-	ref, err := d.access.PostByID(ctx, post)
+	ref, err := d.access.PostOfAnyAudience(ctx, access.Operator, post)
 	if err != nil {
 		return Progress{}, err
 	}

@@ -152,13 +152,9 @@ func (d *Deliveries) redeliver(ctx context.Context, ref schema.PostRef) (publish
 	if err != nil || progress.State != Queued && progress.State != Running {
 		return false, err
 	}
-	it, err := d.access.Get(ctx, schema.PostKey(ref.Author, ref.ID), true)
-	if err != nil || it == nil {
+	post, err := d.access.StoredPost(ctx, access.Worker, ref.Author, ref.ID)
+	if err != nil || post == nil {
 		return false, err
 	}
-	post, err := schema.ParsePost(*it)
-	if err != nil {
-		return false, fault.Wrap("table", err)
-	}
-	return true, d.access.PublishPost(ctx, post)
+	return true, d.access.PublishPost(ctx, *post)
 }

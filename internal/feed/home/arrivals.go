@@ -13,7 +13,6 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
-	"fanfare/internal/table"
 )
 
 // Posts arrive in a home in any order, because a fan-out takes time and clocks differ. So a live home
@@ -45,11 +44,21 @@ type Streamed struct {
 	floor string
 	// posts ascend.
 	posts []string
-	// shown are the newest posts of the home. likes has the like counts that the reader knows.
-	shown []string
-	likes map[string]PostLikes
+	// shown are the newest posts of the home, as read at shownAt. LikeChanges sets shownAt to zero, because only the first
+	// counts belong to the read. likes has the like counts that the reader knows.
+	shown   []access.Ref
+	shownAt time.Time
+	likes   map[string]PostLikes
 	// behind reports that the last look ended before the end of the home.
 	behind bool
+}
+
+// PostLikes is the like count of a post. Reactions are all counts by kind of reaction, or nil if only
+// likes are configured.
+type PostLikes struct {
+	PostID    string
+	Count     int64
+	Reactions map[string]int64
 }
 
 // Behind reports whether the last look ended before the end of the home. The next look continues at
@@ -58,7 +67,7 @@ func (v *Streamed) Behind() bool { return v.behind }
 
 // Clone returns a copy for another reader, who knows no like counts.
 func (v *Streamed) Clone() *Streamed {
-	return &Streamed{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), likes: map[string]PostLikes{}, behind: v.behind}
+	return &Streamed{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), shownAt: v.shownAt, likes: map[string]PostLikes{}, behind: v.behind}
 }
 
 // Add adds a post, and reports whether the post is new.
@@ -142,6 +151,7 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 		seen, _ := decodeStreamed(position)
 		return seen, nil
 	}
+	began := h.access.Now()
 	of, err := h.newerThan(ctx, "")
 	if err != nil {
 		return nil, err
@@ -168,16 +178,16 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 	}
 	// The entry of a post may be visible before the post itself.
 	young := slices.DeleteFunc(slices.Clone(refs.Items), func(r access.Ref) bool { return h.access.Now().Sub(access.TimeOf(r.Post)) > commitTime })
-	posts, err := h.access.Posts(ctx, access.PostKeys(young))
+	posts, err := h.access.Posts(ctx, access.OfHome(viewer), access.PostKeys(young))
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range refs.Items {
-		if _, ok := posts[schema.PostKey(r.Author, r.Post)]; ok || !slices.Contains(young, r) {
+		if posts.Has(schema.PostKey(r.Author, r.Post)) || !slices.Contains(young, r) {
 			seen.posts = append(seen.posts, r.Post)
 		}
 	}
-	seen.show(refs.Items)
+	seen.show(refs.Items, began)
 	seen.Settle(h.access.Now())
 	return seen, nil
 }
@@ -189,13 +199,13 @@ func (h *Homes) homeRefs(ctx context.Context, viewer string, of access.Span, wan
 	return refs, err
 }
 
-// show sets the newest posts, whose like counts LikeChanges reads, from the references of a home,
-// oldest first.
-func (v *Streamed) show(refs []access.Ref) {
-	v.shown = nil
+// show sets the newest posts, whose like counts LikeChanges reads, from the references of a home, oldest first. The read of
+// the references began at at.
+func (v *Streamed) show(refs []access.Ref, at time.Time) {
+	v.shown, v.shownAt = nil, at
 	likes := make(map[string]PostLikes, windowLeast)
 	for _, r := range slices.Backward(refs[max(0, len(refs)-windowLeast):]) {
-		v.shown = append(v.shown, r.Post)
+		v.shown = append(v.shown, r)
 		if count, ok := v.likes[r.Post]; ok {
 			likes[r.Post] = count
 		}
@@ -245,6 +255,7 @@ func (h *Homes) Arrivals(ctx context.Context, viewer string, seen *Streamed) ite
 				return
 			}
 		}
+		seen.show(refs.Items, began)
 		seen.looked(refs, h.access.Now())
 	}
 }
@@ -253,7 +264,6 @@ func (h *Homes) Arrivals(ctx context.Context, viewer string, seen *Streamed) ite
 // the next look begins at the last windowPosts of refs, or after the hidden posts that used up the
 // budget. Without this rule, a look might end at its beginning.
 func (v *Streamed) looked(refs page.Stretch[access.Ref], now time.Time) {
-	v.show(refs.Items)
 	switch n := len(refs.Items); {
 	case refs.Cut != "":
 		v.raise(refs.Cut)
@@ -284,21 +294,18 @@ func (h *Homes) arrived(ctx context.Context, viewer string, refs []access.Ref, o
 		return nil, nil, err
 	}
 	known = postsOf(items)
-	var keys []table.Key
+	var absent []string
 	for _, r := range shown {
 		if !slices.Contains(known, r.Post) {
-			keys = append(keys, schema.PostByIDKey(r.Post))
+			absent = append(absent, r.Post)
 		}
 	}
-	gone, err := h.access.PostRefs(ctx, keys)
+	gone, err := h.access.PostRefs(ctx, access.OfHome(viewer), absent)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, it := range gone {
-		byID, err := schema.ParsePostRef(it)
-		if err != nil {
-			return nil, nil, fault.Wrap("table", err)
-		}
+	for _, seen := range gone {
+		byID := seen.Ref()
 		// A repost that is visible for long enough, and not shown, has an original that is gone or hidden.
 		if byID.Gone(h.access.Now()) || byID.RepostOf != "" && h.access.Now().Sub(access.TimeOf(byID.ID)) > commitTime {
 			known = append(known, byID.ID)
@@ -313,7 +320,7 @@ func (h *Homes) hydrate(ctx context.Context, viewer string, refs []access.Ref, o
 	shown = refs
 	reads := []func(context.Context) error{
 		func(ctx context.Context) (err error) {
-			items, err = h.items.Hydrate(ctx, &page.Budget{}, feed.Viewer{ID: viewer}, refs, nil)
+			items, err = h.items.Hydrate(ctx, &page.Budget{}, feed.Viewer{By: access.OfHome(viewer)}, refs, nil)
 			return err
 		},
 	}
@@ -338,54 +345,4 @@ func postsOf(items []feed.HomeItem) []string {
 		posts[i] = item.Post.ID
 	}
 	return posts
-}
-
-// PostLikes is the like count of a post. Reactions are all counts by kind of reaction, or nil if only
-// likes are configured.
-type PostLikes struct {
-	PostID    string
-	Count     int64
-	Reactions map[string]int64
-}
-
-// LikeChanges returns the counts of a home's newest posts that differ from the counts in seen, and
-// stores the new counts in seen. A post without a count in seen has the count 0.
-func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, error) {
-	keys := make([]table.Key, len(seen.shown))
-	for i, post := range seen.shown {
-		keys[i] = schema.LikeCountKey(post)
-	}
-	found, err := h.access.Recent.Get(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	var changes []PostLikes
-	var changed []table.Key
-	for _, post := range seen.shown {
-		var count schema.LikeCount
-		if it, ok := found[schema.LikeCountKey(post)]; ok {
-			count = schema.ParseLikeCount(&it)
-		}
-		now := PostLikes{post, count.Shown(), nil}
-		if len(h.access.Reactions) > 0 {
-			now.Reactions = h.access.ShownReactions(count)
-		}
-		if known := seen.likes[post]; now.Count != known.Count || !maps.Equal(now.Reactions, known.Reactions) {
-			changes = append(changes, now)
-			changed = append(changed, schema.PostByIDKey(post))
-		}
-	}
-	living, err := h.access.PostRefs(ctx, changed)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(changes, func(c PostLikes) bool {
-		it, ok := living[schema.PostByIDKey(c.PostID)]
-		if !ok {
-			return true
-		}
-		seen.likes[c.PostID] = c // a post that is gone gets a count too, so that it is not read again
-		ref, err := schema.ParsePostRef(it)
-		return err != nil || ref.Gone(h.access.Now())
-	}), nil
 }

@@ -78,7 +78,7 @@ func (h *Homes) followeesPosts(ctx context.Context, user string) ([]string, erro
 // queued, and has no author.
 func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, error) {
 	e := Explanation{Post: post, User: user}
-	ref, err := h.access.PostByID(ctx, post)
+	ref, err := h.access.PostOfAnyAudience(ctx, access.Operator, post)
 	if missing, ok := errors.AsType[*fault.Error](err); ok && missing.Kind == fault.NotFound {
 		e.Reason = ReasonQueued
 		return e, nil

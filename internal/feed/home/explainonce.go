@@ -5,12 +5,10 @@ import (
 	"context"
 	"slices"
 
-	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
-	"fanfare/internal/table"
 )
 
 // explainOnce explains the posts that do not show although the home has their references: a repost whose original is gone
@@ -40,7 +38,7 @@ func (h *Homes) explainOnce(ctx context.Context, user string, all []Explanation)
 	if err != nil {
 		return err
 	}
-	posts, err := h.access.Posts(ctx, access.PostKeys(refs.Items))
+	posts, err := h.access.Posts(ctx, access.OfHome(user), access.PostKeys(refs.Items))
 	if err != nil {
 		return err
 	}
@@ -57,17 +55,16 @@ func (h *Homes) explainOnce(ctx context.Context, user string, all []Explanation)
 
 // repeats finds the newest living repost of the post of e among newer references, newest first. The post of e shows, so
 // its original is visible.
-func (e *Explanation) repeats(newer []access.Ref, posts map[table.Key]table.Item) error {
+func (e *Explanation) repeats(newer []access.Ref, posts access.Readables) error {
 	for _, r := range newer {
-		it, there := posts[schema.PostKey(r.Author, r.Post)]
-		if r.Post <= e.Post || !there {
+		if r.Post <= e.Post {
 			continue
 		}
-		p, err := schema.ParsePost(it)
+		p, _, err := posts.Of(schema.PostKey(r.Author, r.Post))
 		if err != nil {
-			return fault.Wrap("table", err)
+			return err
 		}
-		if p.RepostOf == cmp.Or(e.RepostOf, e.Post) {
+		if p.Post().RepostOf == cmp.Or(e.RepostOf, e.Post) {
 			e.Reason, e.Newer = ReasonRepeat, r.Post
 			return nil
 		}
@@ -77,6 +74,6 @@ func (e *Explanation) repeats(newer []access.Ref, posts map[table.Key]table.Item
 
 // shows reports whether user sees a post to which the home has a reference.
 func (h *Homes) shows(ctx context.Context, user string, ref access.Ref) (bool, error) {
-	items, err := h.items.Hydrate(ctx, &page.Budget{}, feed.Viewer{ID: user}, []access.Ref{ref}, nil)
+	items, err := h.items.Hydrate(ctx, &page.Budget{}, feed.Viewer{By: access.OfHome(user)}, []access.Ref{ref}, nil)
 	return len(items) > 0, err
 }

@@ -26,12 +26,11 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
-	"fanfare/internal/table"
 )
 
 // items makes the items of a home from references to posts. feed.Service implements items.
 type items interface {
-	Hydrate(ctx context.Context, calls *page.Budget, viewer feed.Viewer, refs []access.Ref, posts map[table.Key]table.Item) ([]feed.HomeItem, error)
+	Hydrate(ctx context.Context, calls *page.Budget, viewer feed.Viewer, refs []access.Ref, posts *access.Readables) ([]feed.HomeItem, error)
 	FillUp(ctx context.Context, viewer feed.Viewer, refs []access.Ref, missing int) (shown []feed.HomeItem, more bool, err error)
 }
 

@@ -102,7 +102,9 @@ type Query struct {
 	once *feed.Once
 }
 
-func (q Query) viewer(id string) feed.Viewer { return feed.Viewer{ID: id, Kept: q.View, Once: q.once} }
+func (q Query) viewer(id string) feed.Viewer {
+	return feed.Viewer{By: access.OfHome(id), Kept: q.View, Once: q.once}
+}
 
 // calls returns the number of table calls for the viewer's bookmarks, apart from the posts that are read
 // by key.

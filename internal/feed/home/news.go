@@ -71,7 +71,7 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 		}
 		for _, r := range refs.Items {
 			it, there := posts[schema.PostKey(r.Author, r.Post)]
-			p, err := schema.ParsePost(it)
+			p, err := schema.ParsePost(it) //nolint:forbidigo // the number of the posts, which the home shows
 			if there && err != nil {
 				return News{}, fault.Wrap("table", err)
 			}

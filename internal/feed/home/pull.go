@@ -208,25 +208,14 @@ func (at gathering) page(viewer string, query Query, items []feed.HomeItem) page
 // gathering, posts may have been deleted or expired, and authors unfollowed or muted (I2). A cursor
 // grants no access, because a cursor may name posts of any author (I10).
 func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) (refs []access.Ref, originals map[string]string, err error) {
-	keys := make([]table.Key, len(posts))
-	for i, post := range posts {
-		keys[i] = schema.PostByIDKey(post)
-	}
-	found, err := h.access.PostRefs(ctx, keys)
+	found, err := h.access.PostRefs(ctx, access.OfHome(viewer), posts)
 	if err != nil {
 		return nil, nil, err
 	}
 	originals = make(map[string]string)
-	for _, key := range keys {
-		it, ok := found[key]
-		if !ok {
-			continue
-		}
-		byID, err := schema.ParsePostRef(it)
-		if err != nil {
-			return nil, nil, fault.Wrap("table", err)
-		}
-		if !byID.Gone(h.access.Now()) {
+	for _, post := range posts {
+		seen, there := found[post]
+		if byID := seen.Ref(); there && !byID.Gone(h.access.Now()) {
 			originals[byID.ID] = byID.RepostOf
 			refs = append(refs, access.Ref{Post: byID.ID, Author: byID.Author, LikeShards: byID.LikeShards})
 		}

@@ -56,7 +56,7 @@ func (n *Notices) List(ctx context.Context, user string, in page.Request) (Page[
 // prepare reads the mark, the mutes, and the note of blocks. All reads are consistent, because a mark,
 // a mute and a block take effect at the next read.
 func (r *reader) prepare(ctx context.Context) error {
-	r.posts, r.refs = map[table.Key]table.Item{}, map[string]access.Ref{}
+	r.posts, r.refs = access.Readables{}, map[string]access.Ref{}
 	return r.n.access.All(ctx,
 		func(ctx context.Context) error {
 			mark, note := schema.NoticeMarkKey(r.user), schema.HasBlocksKey(r.user)

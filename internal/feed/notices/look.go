@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -76,12 +75,12 @@ func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 		}
 	}
 	if len(mentions) > 0 {
-		living := map[string]schema.PostRef{}
-		if err := r.n.access.LivingPosts(ctx, mentions, living); err != nil {
+		living, err := r.n.access.LivingPosts(ctx, access.As(r.user), mentions)
+		if err != nil {
 			return err
 		}
-		for _, post := range living {
-			refs = append(refs, access.Ref{Post: post.ID, Author: post.Author})
+		for post, seen := range living {
+			refs = append(refs, access.Ref{Post: post, Author: seen.Ref().Author})
 		}
 	}
 	refs = slices.DeleteFunc(refs, func(of access.Ref) bool {
@@ -91,22 +90,21 @@ func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 		}
 		return known
 	})
-	found, err := r.n.access.Posts(ctx, access.PostKeys(refs))
+	found, err := r.n.access.Posts(ctx, access.As(r.user), access.PostKeys(refs))
 	if err != nil {
 		return err
 	}
 	for _, ref := range refs {
-		it, ok := found[schema.PostKey(ref.Author, ref.Post)]
-		if !ok {
-			continue
-		}
-		post, err := schema.ParsePost(it)
+		post, there, err := found.Of(schema.PostKey(ref.Author, ref.Post))
 		if err != nil {
-			return fault.Wrap("table", err)
+			return err
 		}
-		ref.LikeShards = post.LikeShards
-		r.refs[ref.Post], r.posts[it.Key] = ref, it
+		if there {
+			ref.LikeShards = post.Post().LikeShards
+			r.refs[ref.Post] = ref
+		}
 	}
+	r.posts = r.posts.With(found)
 	return nil
 }
 

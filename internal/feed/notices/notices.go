@@ -25,14 +25,13 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
-	"fanfare/internal/table"
 )
 
 // domain is the part of the domain that pages need. feed.Service implements domain.
 type domain interface {
 	User(ctx context.Context, user string) (feed.User, error)
 	MutesOf(ctx context.Context, user string) (map[string]bool, error)
-	Hydrate(ctx context.Context, calls *page.Budget, viewer feed.Viewer, refs []access.Ref, posts map[table.Key]table.Item) ([]feed.HomeItem, error)
+	Hydrate(ctx context.Context, calls *page.Budget, viewer feed.Viewer, refs []access.Ref, posts *access.Readables) ([]feed.HomeItem, error)
 }
 
 // Notices reads notifications. Its methods are safe for concurrent use.
@@ -125,6 +124,6 @@ type reader struct {
 	shown int
 	seen  map[string]bool
 	// posts are the read posts, and refs are the living posts among posts.
-	posts map[table.Key]table.Item
+	posts access.Readables
 	refs  map[string]access.Ref
 }

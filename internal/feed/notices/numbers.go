@@ -48,7 +48,7 @@ func (r *reader) numbered(ctx context.Context, all []Notice) ([]Notice, error) {
 	var reads []func(context.Context) error
 	if len(refs) > 0 {
 		reads = append(reads, func(ctx context.Context) (err error) {
-			items, err = r.n.feed.Hydrate(ctx, &page.Budget{}, feed.Viewer{ID: r.user}, refs, r.posts)
+			items, err = r.n.feed.Hydrate(ctx, &page.Budget{}, feed.Viewer{By: access.As(r.user)}, refs, &r.posts)
 			return err
 		})
 	}

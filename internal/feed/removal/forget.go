@@ -243,7 +243,7 @@ func (sw *sweep) likes(ctx context.Context) error {
 		if err != nil || like.Kind == "" || like.Version > former {
 			return fault.Wrap("table", err)
 		}
-		_, err = sw.r.access.LivingPost(ctx, like.Post)
+		_, err = sw.r.access.LivingPost(ctx, access.AnyAudience(access.Worker), like.Post)
 		if foundNothing(err) { // no aggregator counts the post's likes any more, and the post's purge has missed the like
 			return sw.drop(ctx, it.Key)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/audit"
@@ -58,7 +59,7 @@ func comments(w *world, post string) []table.Item {
 
 // shown returns the number of comments that readers see.
 func shown(w *world, post string) int64 {
-	view, err := w.PostView(w.t.Context(), "eve", post)
+	view, err := w.PostView(w.t.Context(), access.As("eve"), post)
 	w.must(err)
 	return view.CommentCount
 }
@@ -155,7 +156,10 @@ func damages() []damage {
 		{"a post by id is lost", audit.PostID, func(w *world, posts []string) table.Key {
 			w.drop(schema.PostByIDKey(posts[0]))
 			return schema.PostByIDKey(posts[0])
-		}, func(w *world, posts []string) bool { _, err := w.Post(w.t.Context(), posts[0]); return err == nil }},
+		}, func(w *world, posts []string) bool {
+			_, err := w.Post(w.t.Context(), access.Viewer{}, posts[0])
+			return err == nil
+		}},
 		{"a deleted post is back in its list", audit.PostID, func(w *world, _ []string) table.Key {
 			post := w.post("ann")
 			it := w.item(schema.PostKey("ann", post))
@@ -195,7 +199,7 @@ func damages() []damage {
 			w.must(w.Like(w.t.Context(), "fan4", posts[4]))
 			w.must(w.Unlike(w.t.Context(), "fan0", posts[4]))
 			w.quiet()
-			n, err := w.LikeCount(w.t.Context(), posts[4])
+			n, err := w.LikeCount(w.t.Context(), access.Viewer{}, posts[4])
 			w.must(err)
 			return n.Count == 2
 		}},
@@ -221,7 +225,7 @@ func damages() []damage {
 			w.put(uncounted(w, posts[4], "fan6", 40*24*time.Hour).Item())
 			return schema.LikeCountKey(posts[4])
 		}, func(w *world, posts []string) bool {
-			n, err := w.LikeCount(w.t.Context(), posts[4])
+			n, err := w.LikeCount(w.t.Context(), access.Viewer{}, posts[4])
 			w.must(err)
 			w.must(w.Unlike(w.t.Context(), "fan6", posts[4]))
 			w.quiet()

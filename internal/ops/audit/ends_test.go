@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
@@ -33,7 +34,7 @@ func TestAPostWithAnEndIsNoFinding(t *testing.T) {
 				w.must(err)
 				w.must(w.Like(t.Context(), "bob", p.ID))
 				w.until("a count and a delivery", func() bool {
-					n, err := w.LikeCount(t.Context(), p.ID)
+					n, err := w.LikeCount(t.Context(), access.Viewer{}, p.ID)
 					d, _ := w.AnyDelivery(t.Context(), p.ID)
 					return err == nil && n.Count == 1 && d.State == delivery.Complete
 				})

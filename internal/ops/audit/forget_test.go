@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -74,7 +75,7 @@ func TestAWalkDuringARemovalFindsNothingAndBringsNobodyBack(t *testing.T) {
 				require.Error(t, err)
 				_, err = w.User(t.Context(), "ann")
 				require.Error(t, err)
-				_, err = w.Post(t.Context(), post)
+				_, err = w.Post(t.Context(), access.Viewer{}, post)
 				require.Error(t, err)
 			})
 		})

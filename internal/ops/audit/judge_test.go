@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -143,7 +144,10 @@ func TestALikeCountIsJudgedByALedgerThatDoesNotChange(t *testing.T) {
 				count int64
 			}{{w.Unlike, 1}, {w.Like, 2}} {
 				w.must(c.do(t.Context(), "fan0", posts[4]))
-				w.until("a flush", func() bool { n, err := w.LikeCount(t.Context(), posts[4]); return err == nil && n.Count == c.count })
+				w.until("a flush", func() bool {
+					n, err := w.LikeCount(t.Context(), access.Viewer{}, posts[4])
+					return err == nil && n.Count == c.count
+				})
 			}
 		}}
 		cfg := w.cfg
@@ -154,7 +158,7 @@ func TestALikeCountIsJudgedByALedgerThatDoesNotChange(t *testing.T) {
 		assert.Nil(t, store.do, "nothing has happened meanwhile")
 		assert.Empty(t, all)
 		w.quiet()
-		n, err := w.LikeCount(t.Context(), posts[4])
+		n, err := w.LikeCount(t.Context(), access.Viewer{}, posts[4])
 		w.must(err)
 		assert.EqualValues(t, 2, n.Count, "a repair changed the count")
 	})

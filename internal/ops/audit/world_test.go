@@ -221,7 +221,7 @@ func town(t *testing.T, store table.Store) (w *world, posts []string) {
 	w.must(w.DeletePost(t.Context(), "ann", w.post("ann")))
 	w.until("all counts", func() bool {
 		for _, post := range posts {
-			if n, err := w.LikeCount(t.Context(), post); err != nil || n.Count != 2 {
+			if n, err := w.LikeCount(t.Context(), access.Viewer{}, post); err != nil || n.Count != 2 {
 				return false
 			}
 		}

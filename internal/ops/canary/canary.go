@@ -18,6 +18,7 @@ import (
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/page"
 )
@@ -64,7 +65,7 @@ type Feed interface {
 	Follow(ctx context.Context, follower, author string) error
 	CreatePost(ctx context.Context, author string, in feed.PostInput) (feed.Post, error)
 	Like(ctx context.Context, user, post string) error
-	LikeCount(ctx context.Context, post string) (feed.LikeCount, error)
+	LikeCount(ctx context.Context, by access.Viewer, post string) (feed.LikeCount, error)
 	DeletePost(ctx context.Context, user, post string) error
 }
 
@@ -196,7 +197,7 @@ func (c *Canary) visible(ctx context.Context, post string) (bool, error) {
 }
 
 func (c *Canary) counted(ctx context.Context, post string) (bool, error) {
-	count, err := c.Feed.LikeCount(ctx, post)
+	count, err := c.Feed.LikeCount(ctx, access.As(Reader), post)
 	return count.Count == 1, err
 }
 

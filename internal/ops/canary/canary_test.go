@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/ops/canary"
 	"fanfare/internal/page"
@@ -73,7 +74,7 @@ func (s *stage) Like(_ context.Context, _, post string) error {
 	return s.fails["like"]
 }
 
-func (s *stage) LikeCount(_ context.Context, post string) (count feed.LikeCount, err error) {
+func (s *stage) LikeCount(_ context.Context, _ access.Viewer, post string) (count feed.LikeCount, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.liked[post]) >= s.counted {

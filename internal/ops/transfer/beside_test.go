@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -126,7 +127,7 @@ func TestAnExportBesideAChangeIsImported(t *testing.T) {
 				rec{"type": "follow", "follower_id": "ann", "author_id": "cid", "time": ago(day)})...)})
 			require.NoError(t, err)
 			s := service(here, today)
-			posts, err := s.PostsByUser(t.Context(), "bob", feed.PostRange{}, page.Request{})
+			posts, err := s.PostsByUser(t.Context(), access.Viewer{}, "bob", feed.PostRange{}, page.Request{})
 			require.NoError(t, err)
 			var out bytes.Buffer
 			beside := &whenAsked{here, tt.at, func() { tt.change(t, s, posts.Items[0].ID) }}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/ops/transfer"
@@ -51,7 +52,7 @@ func TestPostsWithAnEndGoInAndOut(t *testing.T) {
 	push, pull := texts(t, s, "cid")
 	assert.Equal(t, []string{"", "tonight", "bob's"}, push, "bob's repost of this week")
 	assert.Equal(t, push, pull)
-	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	posts, err := s.PostsByUser(t.Context(), access.Viewer{}, "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, today.Add(22*time.Hour), posts.Items[0].ExpiresAt)
 
@@ -86,7 +87,7 @@ func TestAnImportCountsWhatItLeavesOut(t *testing.T) {
 		assert.Subset(t, done.Records, lost(4, 1, 2, 4, 3))
 	}
 	s := service(here, today)
-	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	posts, err := s.PostsByUser(t.Context(), access.Viewer{}, "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	require.Equal(t, "this week", posts.Items[1].Text)
 	require.NoError(t, s.DeletePost(t.Context(), "ann", posts.Items[1].ID))

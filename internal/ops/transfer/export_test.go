@@ -17,6 +17,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
 	"fanfare/internal/ops/transfer"
@@ -91,7 +92,7 @@ func TestAnExportHasTheLivingLikesOfUsersOnly(t *testing.T) {
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
-	posts, err := service(store, today).PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	posts, err := service(store, today).PostsByUser(t.Context(), access.As("ann"), "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	post := posts.Items[0].ID
 	assert.Equal(t, 1, strings.Count(export(t, store), `{"type":"like","post_id":"`+post+`"`))
@@ -109,7 +110,7 @@ func TestAnExportHasNothingThatWasDeleted(t *testing.T) {
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
 	require.NoError(t, err)
 	s := service(store, today)
-	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	posts, err := s.PostsByUser(t.Context(), access.Viewer{}, "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	require.NoError(t, s.DeletePost(t.Context(), "ann", posts.Items[1].ID))
 	require.NoError(t, s.Unfollow(t.Context(), "cid", "bob"))

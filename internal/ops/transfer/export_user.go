@@ -52,13 +52,18 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 			return err
 		}
 	}
-	err = pages(func(page page.Request) (page.List[feed.Comment], error) { return s.CommentsByUser(ctx, user, page) }, func(c feed.Comment) error {
+	all := access.AnyAudience(access.OwnExport) // the lines have the ids of posts of others, never their texts
+	err = pages(func(page page.Request) (page.List[feed.Comment], error) {
+		return s.CommentsByUser(ctx, all, user, page)
+	}, func(c feed.Comment) error {
 		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: c.PostID, AuthorID: user, Content: messages.Content{Text: c.Text, Data: messages.Data(c.Data), Mentions: c.Mentions}, Time: c.CreatedAt})
 	})
 	if err != nil {
 		return err
 	}
-	err = pages(func(page page.Request) (page.List[feed.LikedPost], error) { return s.ReactionsByUser(ctx, user, page) }, func(l feed.LikedPost) error {
+	err = pages(func(page page.Request) (page.List[feed.LikedPost], error) {
+		return s.ReactionsByUser(ctx, all, user, page)
+	}, func(l feed.LikedPost) error {
 		return writeRecord(e.out, likeRecord(l.PostID, user, l.Kind, l.LikedAt))
 	})
 	if off, ok := errors.AsType[*fault.Error](err); err != nil && (!ok || off.Kind != fault.IndexOff) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
@@ -36,12 +37,12 @@ func TestKindsOfReactionGoInAndOut(t *testing.T) {
 		require.NoError(t, err)
 	}
 	s := service(here, today)
-	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	posts, err := s.PostsByUser(t.Context(), access.Viewer{}, "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	res, err := here.Get(t.Context(), table.GetInput{Key: schema.LikeCountKey(posts.Items[0].ID)})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]int64{"like": 2, "love": 1}, schema.ParseLikeCount(res.Item).Kinds)
-	reaction, err := s.ReactionOf(t.Context(), posts.Items[1].ID, "ann")
+	reaction, err := s.ReactionOf(t.Context(), access.Viewer{}, posts.Items[1].ID, "ann")
 	require.NoError(t, err)
 
 	out := export(t, here)
@@ -60,7 +61,7 @@ func TestKindsOfReactionGoInAndOut(t *testing.T) {
 	again := tabletest.NewMemory()
 	_, err = transfer.Import(t.Context(), config(again), []string{file(t, lines...)})
 	require.NoError(t, err)
-	same, err := service(again, today).ReactionOf(t.Context(), posts.Items[1].ID, "ann")
+	same, err := service(again, today).ReactionOf(t.Context(), access.As("ann"), posts.Items[1].ID, "ann")
 	require.NoError(t, err)
 	assert.Equal(t, reaction, same)
 }
@@ -73,7 +74,7 @@ func TestAnImportVerifiesEachKind(t *testing.T) {
 		name := file(t, append(network(), rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)})...)
 		_, err := transfer.Import(t.Context(), config(store), []string{name})
 		require.NoError(t, err)
-		posts, err := service(store, today).PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+		posts, err := service(store, today).PostsByUser(t.Context(), access.As("ann"), "ann", feed.PostRange{}, page.Request{})
 		require.NoError(t, err)
 		_, err = store.Update(t.Context(), table.UpdateInput{Key: schema.LikeCountKey(posts.Items[0].ID), Add: []table.Attr{
 			{Name: schema.AttrLikes, Value: table.N(1)}, {Name: schema.AttrCount("love"), Value: table.N(-1)},

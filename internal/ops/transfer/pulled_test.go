@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/page"
@@ -38,7 +39,7 @@ func TestAHomeNeedsNoEntryOfAPostThatItMergesIn(t *testing.T) {
 	_, err = transfer.Import(t.Context(), config(store), []string{name})
 	require.NoError(t, err)
 
-	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	posts, err := s.PostsByUser(t.Context(), access.Viewer{}, "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	older := posts.Items[0]
 	require.WithinDuration(t, today.Add(-3*day), older.CreatedAt, time.Second)

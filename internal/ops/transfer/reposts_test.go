@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/transfer"
@@ -77,7 +78,7 @@ func TestReferencesGoInAndOut(t *testing.T) {
 	bob, err := s.User(t.Context(), "bob")
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, bob.Counts.Posts, "a repost counts as a post")
-	posts, err := s.PostsByUser(t.Context(), "bob", feed.PostRange{}, page.Request{})
+	posts, err := s.PostsByUser(t.Context(), access.Viewer{}, "bob", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	again, err := s.Repost(t.Context(), "ann", posts.Items[1].ID)
 	require.NoError(t, err)
@@ -165,7 +166,7 @@ func TestAnImportMakesNoSecondRepost(t *testing.T) {
 	_, err := transfer.Import(t.Context(), config(here), []string{file(t, network()...)})
 	require.NoError(t, err)
 	s := service(here, today)
-	posts, err := s.PostsByUser(t.Context(), "bob", feed.PostRange{}, page.Request{})
+	posts, err := s.PostsByUser(t.Context(), access.Viewer{}, "bob", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	r, err := s.Repost(t.Context(), "ann", posts.Items[0].ID)
 	require.NoError(t, err)
@@ -173,7 +174,7 @@ func TestAnImportMakesNoSecondRepost(t *testing.T) {
 		done, err := transfer.Import(t.Context(), config(here), []string{file(t, withReferences()...)})
 		require.NoError(t, err)
 		assert.Equal(t, 3, done.Records["reposts"], "the first repost counts as imported")
-		ann, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+		ann, err := s.PostsByUser(t.Context(), access.Viewer{}, "ann", feed.PostRange{}, page.Request{})
 		require.NoError(t, err)
 		var reposts []string
 		for _, p := range ann.Items {
@@ -218,7 +219,7 @@ func TestARepostOfAFormerLifeIsTheOneRepost(t *testing.T) {
 	if err != nil { // the counts of the removed follows are not the subject of this test
 		require.ErrorAs(t, err, new(*transfer.MissingError))
 	}
-	posts, err := service(here, cfg.Now()).PostsByUser(t.Context(), "bob", feed.PostRange{}, page.Request{})
+	posts, err := service(here, cfg.Now()).PostsByUser(t.Context(), access.As("bob"), "bob", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	post := posts.Items[1]
 	require.Equal(t, "bob's", post.Text)
@@ -237,7 +238,7 @@ func TestAQuoteOfADeletedPostKeepsItsText(t *testing.T) {
 	assert.Equal(t, 1, done.LeftOut.Quoted)
 	assert.Contains(t, shownOf(t, service(here, today), "ann"), "quote")
 	s := service(here, today)
-	posts, err := s.PostsByUser(t.Context(), "bob", feed.PostRange{}, page.Request{})
+	posts, err := s.PostsByUser(t.Context(), access.Viewer{}, "bob", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	_, err = s.CreatePost(t.Context(), "ann", feed.PostInput{Content: feed.Content{Text: "another"}, QuoteOf: posts.Items[0].ID})
 	require.NoError(t, err)
