@@ -22,7 +22,7 @@ func (s *Service) AddComment(ctx context.Context, user, post string, in CommentI
 	if err := in.validate(); err != nil {
 		return Comment{}, err
 	}
-	after, byID, err := s.access.WriterAndPost(ctx, user, post)
+	after, byID, err := s.access.WriterAndPost(ctx, access.As(user), user, post)
 	if err != nil {
 		return Comment{}, err
 	}
@@ -111,8 +111,9 @@ func (s *Service) CommentsByUser(ctx context.Context, by access.Viewer, user str
 // CommentsWithPosts returns the list of CommentsByUser, and the posts by id.
 func (s *Service) CommentsWithPosts(ctx context.Context, by access.Viewer, user string, in page.Request) (page.List[Comment], map[string]access.Seen, error) {
 	living := s.access.LivingFor(by)
+	byUser := table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true} //nolint:forbidigo // OfLivingPosts reads the posts
 	list, err := listing[Comment]{
-		scope: page.ListByID("comments-by-user", user, ""), query: table.Query{Index: true, PK: schema.UserCommentsPK(user), Descending: true}, sortKey: schema.CommentSK,
+		scope: page.ListByID("comments-by-user", user, ""), query: byUser, sortKey: schema.CommentSK,
 		position: commentID, fill: access.RefillOfLivingPosts(),
 		read: access.OfLivingPosts(ctx, living, shownAs(schema.ParseComment, commentOf), func(c Comment) string { return c.PostID }),
 	}.userPage(ctx, s, in)

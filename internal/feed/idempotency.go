@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -76,7 +77,7 @@ func (s *Service) bindKey(ctx context.Context, key string, d draft, refused erro
 		}
 	}
 	p.ID, p.LikeShards = earlier.Post, earlier.LikeShards
-	found, err = s.lookForPost(ctx, p.Author, p.ID)
+	found, err = s.lookForPost(ctx, access.Author, p.Author, p.ID)
 	if err != nil {
 		return schema.Post{}, nil, err
 	}

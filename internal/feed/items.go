@@ -175,7 +175,7 @@ type homeKeys struct{ post, count, author table.Key }
 func homeKeysOf(refs []access.Ref) []homeKeys {
 	keys := make([]homeKeys, len(refs))
 	for i, r := range refs {
-		keys[i] = homeKeys{schema.PostKey(r.Author, r.Post), schema.LikeCountKey(r.Post), schema.ProfileKey(r.Author)}
+		keys[i] = homeKeys{schema.PostKey(r.Author, r.Post), schema.LikeCountKey(r.Post), schema.ProfileKey(r.Author)} //nolint:forbidigo // the posts are read beside the counts
 	}
 	return keys
 }
@@ -274,7 +274,8 @@ func (s *Service) items(p itemParts, refs []access.Ref, keys []homeKeys) ([]Home
 func (s *Service) ownReactions(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) (map[string]string, error) {
 	own := make(map[string]string, len(refs))
 	if s.cfg.LikesByUser && len(refs) > 1 {
-		rest, err := s.ownOfPosts(ctx, table.Query{Index: true, PK: schema.UserLikesPK(viewer)}, refs, func(it table.Item) error {
+		likes := table.Query{Index: true, PK: schema.UserLikesPK(viewer)} //nolint:forbidigo // the own likes
+		rest, err := s.ownOfPosts(ctx, likes, refs, func(it table.Item) error {
 			like, err := schema.ParseLike(it)
 			own[like.Post] = like.Kind
 			return err

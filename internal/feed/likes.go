@@ -31,7 +31,7 @@ func (s *Service) React(ctx context.Context, user, post, kind string) error {
 		bad.refuse("kind", "%q is no kind of reaction here: use %s", kind, strings.Join(append([]string{schema.KindLike}, s.access.Reactions...), ", "))
 		return bad.err()
 	}
-	like, floor, err := s.likeEvent(ctx, user, post)
+	like, floor, err := s.likeEvent(ctx, access.As(user), user, post)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *Service) React(ctx context.Context, user, post, kind string) error {
 
 // Unlike removes user's reaction to a post, whatever its kind.
 func (s *Service) Unlike(ctx context.Context, user, post string) error {
-	like, floor, err := s.likeEvent(ctx, user, post)
+	like, floor, err := s.likeEvent(ctx, access.AnyAudience(access.OwnUndo), user, post)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *Service) Unlike(ctx context.Context, user, post string) error {
 // likeEvent returns the content of an action, and an id floor that the action's id must be above:
 // floor is at least the version of the stored action, and at least each id of the user's former lives.
 // Most posts have one like shard, so likeEvent reads that shard before it knows the number of shards.
-func (s *Service) likeEvent(ctx context.Context, user, post string) (like messages.Like, floor string, err error) {
+func (s *Service) likeEvent(ctx context.Context, by access.Viewer, user, post string) (like messages.Like, floor string, err error) {
 	var byID schema.PostRef
 	var after, stored string // the version of the stored action
 	read := func(ctx context.Context, shards int) error {
@@ -65,7 +65,7 @@ func (s *Service) likeEvent(ctx context.Context, user, post string) (like messag
 	}
 	err = s.access.All(ctx,
 		func(ctx context.Context) (err error) {
-			after, byID, err = s.access.WriterAndPost(ctx, user, post)
+			after, byID, err = s.access.WriterAndPost(ctx, by, user, post)
 			return err
 		},
 		func(ctx context.Context) error { return read(ctx, 1) },
@@ -168,7 +168,7 @@ func (s *Service) LikeCount(ctx context.Context, by access.Viewer, post string) 
 	err := s.access.All(ctx,
 		func(ctx context.Context) error { _, err := s.access.LivingPost(ctx, by, post); return err },
 		func(ctx context.Context) (err error) {
-			it, err = s.access.Recent.One(ctx, schema.LikeCountKey(post))
+			it, err = s.access.Recent.One(ctx, schema.LikeCountKey(post)) //nolint:forbidigo // the check of the post runs beside the read
 			return err
 		},
 	)
@@ -209,8 +209,9 @@ func (s *Service) reactionsWithPosts(ctx context.Context, by access.Viewer, user
 	})
 	living := s.access.LivingFor(by)
 	postID := func(l LikedPost) string { return l.PostID }
+	byUser := table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true} //nolint:forbidigo // OfLivingPosts reads the posts
 	list, err := listing[LikedPost]{
-		scope: page.ListByID("likes-by-user", user, kind), query: table.Query{Index: true, PK: schema.UserLikesPK(user), Descending: true}, sortKey: schema.PostSK,
+		scope: page.ListByID("likes-by-user", user, kind), query: byUser, sortKey: schema.PostSK,
 		position: postID, fill: access.RefillOfLivingPosts(), read: access.OfLivingPosts(ctx, living, parse, postID),
 	}.userPage(ctx, s, in)
 	return list, living.Posts, err

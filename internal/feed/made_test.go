@@ -12,7 +12,6 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
-	"fanfare/internal/feed/home"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -178,24 +177,4 @@ func TestTwoTakeDownsAtOnceHaveTheFirstReason(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, store.do)
 	assert.Equal(t, "the first reason", down.Reason)
-}
-
-// After an answered unfollow, a stream gets no like counts of the author's posts, although its last look has them (I2).
-func TestLikeCountsAfterAnUnfollowAreNotStreamed(t *testing.T) {
-	w := newWorld(t)
-	names := w.crowd("ann", 1, 0)
-	p := w.post(names[0], "x")
-	w.deliver()
-	seen := w.watch("ann", "")
-	w.arrivals("ann", seen)
-	changes := func() []home.PostLikes {
-		changes, err := w.LikeChanges(t.Context(), "ann", seen)
-		require.NoError(t, err)
-		return changes
-	}
-	w.addLikes(p.ID, 2)
-	assert.Equal(t, []home.PostLikes{{PostID: p.ID, Count: 2}}, changes(), "counts of a followed author")
-	require.NoError(t, w.Unfollow(t.Context(), "ann", names[0]))
-	w.addLikes(p.ID, 3)
-	assert.Empty(t, changes(), "counts of a post that the home no longer shows")
 }

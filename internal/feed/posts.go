@@ -313,14 +313,14 @@ func ceilMilli(t time.Time) time.Time {
 // tombstone. lookForPost repeats both reads until it finds the post or the tombstone, or until lookFor
 // is over; then it returns nil. A living post by id alone does not count, because the items of a
 // transaction may become visible one by one.
-func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema.Post, error) {
+func (s *Service) lookForPost(ctx context.Context, why access.Reason, author, post string) (*schema.Post, error) {
 	waits := backoff.Exponential{First: lookAgain, Most: lookFor}
 	if s.access.Local {
 		waits.First = lookAgainLocal
 	}
 	waited := time.Duration(0)
 	for try := 1; ; try++ {
-		found, err := s.access.StoredPost(ctx, access.Worker, author, post)
+		found, err := s.access.StoredPost(ctx, why, author, post)
 		if err != nil || found != nil {
 			return found, err
 		}
@@ -329,7 +329,7 @@ func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema
 			return nil, err
 		}
 		if it != nil {
-			ref, err := schema.ParsePostRef(*it)
+			ref, err := schema.ParsePostRef(*it) //nolint:forbidigo // for why, as the post
 			if err != nil {
 				return nil, fault.Wrap("table", err)
 			}

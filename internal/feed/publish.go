@@ -214,7 +214,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	}
 	s.cfg.Authors.note(e.AuthorID, e.PostID, authorRead{}) // an earlier process may have made the post
 	if e.LikeShards > 0 {
-		found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
+		found, err := s.lookForPost(ctx, access.Worker, e.AuthorID, e.PostID)
 		if err != nil {
 			return schema.Post{}, err
 		}
@@ -345,7 +345,7 @@ func existing(failed error, byID schema.PostRef) (schema.PostRef, error) {
 		switch {
 		case !cancelled.Failed(i):
 		case op.Old != nil && op.Key == schema.PostByIDKey(byID.ID):
-			return schema.ParsePostRef(*op.Old)
+			return schema.ParsePostRef(*op.Old) //nolint:forbidigo // the id of the own post
 		case op.Key == schema.RepostKey(byID.Author, byID.RepostOf):
 			return schema.PostRef{}, failed
 		}

@@ -15,11 +15,11 @@ import (
 // quote shows without its quoted post. An original that itself quotes a post shows only the id of that post, so a chain
 // of quotes costs no more reads.
 
-// original returns the living post that user's repost or quote of post refers to: the post, or the original of a repost.
-func (s *Service) original(ctx context.Context, user, post string) (schema.PostRef, error) {
-	seen, err := s.access.LivingPost(ctx, access.As(user), post)
+// original returns the living post that a repost or a quote of post refers to: the post, or the original of a repost.
+func (s *Service) original(ctx context.Context, by access.Viewer, post string) (schema.PostRef, error) {
+	seen, err := s.access.LivingPost(ctx, by, post)
 	if of := seen.Ref().RepostOf; of != "" {
-		seen, err = s.access.LivingPost(ctx, access.As(user), of)
+		seen, err = s.access.LivingPost(ctx, by, of)
 	}
 	byID := seen.Ref()
 	if down := byID.TakenDown; down != nil {
@@ -33,7 +33,7 @@ func (s *Service) quoted(ctx context.Context, author, post string) (of Reference
 	if post == "" {
 		return Reference{}, nil, nil
 	}
-	byID, refused := s.original(ctx, author, post)
+	byID, refused := s.original(ctx, access.As(author), post)
 	if err := access.Failure(refused); err != nil {
 		return Reference{}, nil, err
 	}

@@ -18,7 +18,7 @@ import (
 // Repost makes user's repost of a post, or returns user's living repost of the post. A repost of a repost is a repost of
 // the original. The binding is written before the publish, so at most one repost of a post by a user lives.
 func (s *Service) Repost(ctx context.Context, user, post string) (Post, error) {
-	of, err := s.original(ctx, user, post)
+	of, err := s.original(ctx, access.As(user), post)
 	if err == nil {
 		err = s.notBlocked(ctx, user, of.Author)
 	}
@@ -114,7 +114,7 @@ func (s *Service) boundRepost(ctx context.Context, user, post string) (bound sch
 	if it, err = s.access.Get(ctx, schema.PostByIDKey(bound.R), true); err != nil || it == nil {
 		return bound, nil, err
 	}
-	ref, err := schema.ParsePostRef(*it)
+	ref, err := schema.ParsePostRef(*it) //nolint:forbidigo // the own repost
 	return bound, &ref, fault.Wrap("table", err)
 }
 

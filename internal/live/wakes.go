@@ -82,7 +82,7 @@ func (h *Hub) wrote(wr written) {
 	if wr.put == nil {
 		return
 	}
-	switch post, err := schema.ParsePostRef(*wr.put); {
+	switch post, err := schema.ParsePostRef(*wr.put); { //nolint:forbidigo // a hint without a text
 	case err != nil, post.Unmade: // another item, or the tombstone of a post that no home has shown
 	case post.Deleted:
 		h.Deleted(post.Author, post.ID, post.Referred)

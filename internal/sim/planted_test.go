@@ -244,7 +244,7 @@ func bugs() []bug {
 		}},
 		// The next bugs are about live homes.
 		{"stream that goes on behind its newest post", "I7", []edit{{arrivals, `floor: posts[0], posts: posts[1:],`, `floor: posts[len(posts)-1],`}}},
-		{"like counts of an author who was unfollowed", "I2", []edit{{"internal/feed/home/likechanges.go", `if old {`, `if old && false {`}}},
+		{"like counts of an author who was unfollowed", "I2", []edit{{"internal/feed/home/likechanges.go", `if h.access.Now().Sub(shownAt) > refsAge {`, `if h.access.Now().Sub(shownAt) > refsAge && false {`}}},
 		{"position without the newest post", "I7", []edit{{arrivals, `for _, post := range v.posts {`, `for _, post := range v.posts[:max(0, len(v.posts)-1)] {`}}},
 		{"no slow look at a live home", "I7", []edit{{agenda, `at := a.slowAt`, `at := a.likesAt`}, {agenda, `w.home = !a.slowAt.After(now)`, `w.home = false`}}},
 		{"hint dropped before its look", "I7", []edit{{agenda, `w.home = w.home || len(h.due) > 0 && !h.due[0].After(now)`, `if len(h.due) > 0 && !h.due[0].After(now) { w.home, h.due = true, nil }`}}},

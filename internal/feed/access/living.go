@@ -69,7 +69,7 @@ func (a *Access) LivingPosts(ctx context.Context, by Viewer, posts []string) (ma
 // WriterAndPost returns a post, which is no repost, for a write about the post, and an id above all ids of the user's
 // former lives. The id of the write must be above that id. The user must have a profile, and the post
 // must not be deleted.
-func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after string, byID schema.PostRef, err error) {
+func (a *Access) WriterAndPost(ctx context.Context, by Viewer, user, post string) (after string, byID schema.PostRef, err error) {
 	var missing, gone error
 	err = a.All(ctx,
 		func(ctx context.Context) error {
@@ -78,7 +78,7 @@ func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after st
 		},
 		func(ctx context.Context) error {
 			var seen Seen
-			seen, gone = a.LivingPost(ctx, As(user), post)
+			seen, gone = a.LivingPost(ctx, by, post)
 			byID = seen.ref
 			return Failure(gone)
 		},
@@ -115,7 +115,7 @@ func RefillOfLivingPosts() page.Refill {
 	return page.Refill{Budget: page.BudgetAfter(4), Calls: 2, Most: table.MaxBatchGet, Small: true}
 }
 
-// Living has the living posts of a list of one user's items, by id. OfLivingPosts adds them.
+// Living has the living posts of a list of one user's items, by id. OfLivingPosts adds the posts.
 type Living struct {
 	Posts  map[string]Seen
 	access *Access

@@ -176,7 +176,7 @@ func (a *Access) Posts(ctx context.Context, by Viewer, keys []table.Key) (Readab
 }
 
 // PostRefs reads distinct posts by their ids, consistently. Concurrent requests for the same posts share a
-// read.
+// read. If an item is damaged, PostRefs returns the other posts beside the error.
 func (a *Access) PostRefs(ctx context.Context, by Viewer, posts []string) (map[string]Seen, error) {
 	keys := make([]table.Key, len(posts))
 	for i, post := range posts {
@@ -188,11 +188,12 @@ func (a *Access) PostRefs(ctx context.Context, by Viewer, posts []string) (map[s
 	}
 	seen := make(map[string]Seen, len(found))
 	for _, it := range found {
-		ref, err := schema.ParsePostRef(it)
-		if err != nil {
-			return nil, fault.Wrap("table", err)
+		ref, damaged := schema.ParsePostRef(it)
+		if damaged != nil {
+			err = damaged
+			continue
 		}
 		seen[ref.ID] = Seen{ref}
 	}
-	return seen, nil
+	return seen, fault.Wrap("table", err)
 }

@@ -20,8 +20,8 @@ type Viewer struct {
 // As returns the viewer of a request of user.
 func As(user string) Viewer { return Viewer{user: user} }
 
-// OfHome returns the viewer of references of user's home. The caller reads the user's marks or edges consistently, before or
-// beside the posts, and they show that the user follows the authors.
+// OfHome returns the viewer of references of user's home. Before, beside or after the posts, the caller reads the user's marks
+// or edges consistently. The marks or edges show that the user follows the authors.
 func OfHome(user string) Viewer { return Viewer{user, home} }
 
 // AnyAudience returns the viewer of a read that asks for no user.

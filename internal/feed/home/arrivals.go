@@ -44,8 +44,8 @@ type Streamed struct {
 	floor string
 	// posts ascend.
 	posts []string
-	// shown are the newest posts of the home, as read at shownAt. LikeChanges sets shownAt to zero, because only the first
-	// counts belong to the read. likes has the like counts that the reader knows.
+	// shown are the newest posts of the home, as read at shownAt. LikeChanges sets shownAt to zero, because later
+	// counts need a check of the follows. likes has the like counts that the reader knows.
 	shown   []access.Ref
 	shownAt time.Time
 	likes   map[string]PostLikes
@@ -200,9 +200,9 @@ func (h *Homes) homeRefs(ctx context.Context, viewer string, of access.Span, wan
 }
 
 // show sets the newest posts, whose like counts LikeChanges reads, from the references of a home, oldest first. The read of
-// the references began at at.
-func (v *Streamed) show(refs []access.Ref, at time.Time) {
-	v.shown, v.shownAt = nil, at
+// the references began at began.
+func (v *Streamed) show(refs []access.Ref, began time.Time) {
+	v.shown, v.shownAt = nil, began
 	likes := make(map[string]PostLikes, windowLeast)
 	for _, r := range slices.Backward(refs[max(0, len(refs)-windowLeast):]) {
 		v.shown = append(v.shown, r)

@@ -12,10 +12,10 @@ import (
 )
 
 // LikeChanges returns the counts of the newest posts of viewer's home that differ from the counts in seen, and
-// stores the new counts in seen. A post without a count in seen has the count 0. As the posts of a look, the posts of
+// stores the new counts in seen. A post without a count in seen has the count 0. Like the posts of a look, the posts of
 // seen are checked again from the age refsAge (I2).
 func (h *Homes) LikeChanges(ctx context.Context, viewer string, seen *Streamed) ([]PostLikes, error) {
-	old := h.access.Now().Sub(seen.shownAt) > refsAge
+	shownAt := seen.shownAt
 	seen.shownAt = time.Time{}
 	changes, of, err := h.changedLikes(ctx, seen)
 	if err != nil || len(changes) == 0 {
@@ -27,22 +27,29 @@ func (h *Homes) LikeChanges(ctx context.Context, viewer string, seen *Streamed) 
 	}
 	var stored map[string]access.Seen
 	reads := []func(context.Context) error{func(ctx context.Context) (err error) {
-		stored, err = h.access.PostRefs(ctx, access.OfHome(viewer), posts)
+		if stored, err = h.access.PostRefs(ctx, access.OfHome(viewer), posts); stored != nil {
+			err = nil // a damaged post has no count
+		}
 		return err
 	}}
-	if old {
+	if h.access.Now().Sub(shownAt) > refsAge { // after the read of the counts, which may take any time
 		reads = append(reads, func(ctx context.Context) (err error) { of, err = h.stillFollowed(ctx, viewer, of); return err })
 	}
 	if err := h.access.All(ctx, reads...); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(changes, func(c PostLikes) bool {
+		isOf := func(r access.Ref) bool { return r.Post == c.PostID }
+		if !slices.ContainsFunc(of, isOf) { // the next look shows the post again if its author is followed again
+			seen.shown = slices.DeleteFunc(seen.shown, isOf)
+			return true
+		}
 		post, there := stored[c.PostID]
 		if !there {
 			return true
 		}
-		seen.likes[c.PostID] = c // a post that is gone or hidden gets a count too, so that it is not read again
-		return post.Ref().Gone(h.access.Now()) || !slices.ContainsFunc(of, func(r access.Ref) bool { return r.Post == c.PostID })
+		seen.likes[c.PostID] = c // a post that is gone gets a count too, so that it is not read again
+		return post.Ref().Gone(h.access.Now())
 	}), nil
 }
 
@@ -50,7 +57,7 @@ func (h *Homes) LikeChanges(ctx context.Context, viewer string, seen *Streamed) 
 func (h *Homes) changedLikes(ctx context.Context, seen *Streamed) (changes []PostLikes, of []access.Ref, err error) {
 	keys := make([]table.Key, len(seen.shown))
 	for i, r := range seen.shown {
-		keys[i] = schema.LikeCountKey(r.Post)
+		keys[i] = schema.LikeCountKey(r.Post) //nolint:forbidigo // the posts of changed counts are read afterwards
 	}
 	found, err := h.access.Recent.Get(ctx, keys)
 	if err != nil {

@@ -116,9 +116,8 @@ func (of *Notice) reactions() (n int64) {
 // newest comments, and returns no number for a post that is older than these comments.
 func (r *reader) ownComments(ctx context.Context, posts []string) (map[string]int64, error) {
 	since := id.Floor(access.TimeOf(slices.Min(posts)).Add(-clockSkew))
-	q := table.Query{
-		Index: true, PK: schema.UserCommentsPK(r.user), Low: schema.CommentSK(since), Descending: true, PageSize: ownComments, Project: []string{},
-	}
+	pk := schema.UserCommentsPK(r.user) //nolint:forbidigo // the own comments
+	q := table.Query{Index: true, PK: pk, Low: schema.CommentSK(since), Descending: true, PageSize: ownComments, Project: []string{}}
 	own := map[string]int64{}
 	for read, err := range r.n.access.Store.Query(ctx, q) {
 		if err != nil {
