@@ -3,6 +3,7 @@ package messages_test
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,4 +64,28 @@ func TestTheEndOfAPostIsAWholeSecond(t *testing.T) {
 	assert.True(t, e.End().IsZero())
 	e.ExpiresAt = time.Date(2026, 11, 22, 10, 30, 0, 999_999_999, time.FixedZone("", 3600))
 	assert.Equal(t, time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC), e.End())
+}
+
+// A repost has nothing of its own, so each field of a post but its end is refused. A new kind of field needs a value here.
+func TestEachFieldOfAPostIsRefusedInARepost(t *testing.T) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[messages.Content]()) {
+		if field.Name == "ExpiresAt" {
+			continue
+		}
+		repost := *events()["post_created_repost"].(*messages.PostCreated)
+		of := reflect.ValueOf(&repost.Content).Elem().FieldByIndex(field.Index)
+		switch value := of.Addr().Interface().(type) {
+		case *messages.Data:
+			*value = `{"a":1}`
+		case *string:
+			*value = "x"
+		case *[]string:
+			*value = []string{"bob"}
+		case *[]messages.Image:
+			*value = []messages.Image{{URL: "https://example.org/a.png"}}
+		}
+		require.Falsef(t, of.IsZero(), "no value for %s", field.Name)
+		_, err := messages.Encode(&repost)
+		assert.ErrorContainsf(t, err, "content of its own", "a repost with %s", field.Name)
+	}
 }
