@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// These tests mostly wait for processes. If only as many tests ran at once as the machine has cores,
-	// these tests would be the last of the whole suite to end, beside cores that rest.
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.NumCPU())); err != nil {
+	// these tests would be the last of the whole suite to end.
+	if err := flag.Set("test.parallel", strconv.Itoa(runtime.NumCPU()+1)); err != nil {
 		panic(err)
 	}
 	flag.Parse()
