@@ -144,7 +144,7 @@ test-all: test-all-tools
 
 test-long: test-all-tools
 	scripts/with-emulators.sh $(GO) test -race -tags $(TAGS) -timeout 60m ./internal/queue/... ./internal/table/...
-	scripts/with-emulators.sh $(GO) test -C e2e -race -tags $(TAGS) -timeout 60m .
+	scripts/with-emulators.sh $(GO) test -C e2e -race -tags $(SLOW_TAGS) -timeout 60m .
 	$(MAKE) mutants SAMPLE=100
 
 # Kills, stops and replaces the real binaries under load, loses their disk, and puts a bad network between the
@@ -152,7 +152,7 @@ test-long: test-all-tools
 # process are redelivered, so several rounds run at once.
 CRASH_TIMEOUT ?= 90m
 test-crash:
-	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),crash -timeout $(CRASH_TIMEOUT) -v -parallel 4 . \
+	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),slow,crash -timeout $(CRASH_TIMEOUT) -v -parallel 4 . \
 		-run 'Crash|Stopped|BadNetwork|RollingExchange|LostMachine|RestoredToItsSeconds|WithoutTheArchive' -crash-rounds $(ROUNDS) -network-rounds 4 -exchange-requests 20000 \
 		-archive-rounds $(ROUNDS) -archive-times 50 -store-rounds $(ROUNDS) -store-toxics 4
 
