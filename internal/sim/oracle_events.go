@@ -79,7 +79,8 @@ func (w *World) heard(e messages.Event) {
 	case *messages.LikeCounted:
 		w.told.likes[e.EventID] = true
 		like, there := w.book.likes[e.PostID][e.UserID]
-		if !there || like.Version > e.EventID {
+		expired := there && !like.TTL.IsZero() && !time.Now().Add(w.early()).Before(like.TTL)
+		if !there || expired || like.Version > e.EventID {
 			return // a later action replaced the like, or the like was removed
 		}
 		ref := w.refOf(e.PostID)

@@ -3,7 +3,6 @@ package removal
 import (
 	"os"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,7 +20,7 @@ func TestARemovalEndsAllOwnThings(t *testing.T) {
 	for i := range of.NumMethod() {
 		if m := of.Method(i); m.Type.NumOut() == 1 && m.Type.Out(0) == own {
 			sorts++
-			assert.Truef(t, strings.Contains(string(text), "sw.own(sw.r.feed."+m.Name+")"), "forget.go has no place for %s", m.Name)
+			assert.Containsf(t, string(text), "sw.own(sw.r.feed."+m.Name+")", "forget.go has no place for %s", m.Name)
 		}
 	}
 	assert.NotZero(t, sorts)
