@@ -44,6 +44,9 @@ func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 	again := backoff.Exponential{First: time.Second, Most: 30 * time.Second}
 	loaded, err := d.load(ctx)
 	for failures := 1; err != nil; failures++ { // a busy machine may refuse one of the calls
+		if ctx.Err() != nil {
+			return
+		}
 		log.Warn("demo network not loaded, trying again", zap.Error(err))
 		if backoff.Wait(ctx, again.Bound(failures)) != nil {
 			return
