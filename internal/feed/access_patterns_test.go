@@ -622,8 +622,8 @@ kind costs as much as a like. The aggregator's units, with m actions of a post i
 With ` + "`FANFARE_NOTIFICATIONS=on`" + ` the notifier writes each notification once a window; with ` + "`off`" + ` nothing is sent
 or written. Each row is a window with one event. A further unknown actor costs half an RCU more (one RCU in a window of
 mentions), a further comment one RCU. An open stream reads the unread notifications once a minute (` + "`TestWhatAnIdleStreamCosts`" + `).
-The look at like counts of a live home reads the post by id of each changed count and, if the references are older than a second,
-the reader's edge to each of these authors, and the mutes.
+The look at like counts of a live home reads the post by id of each changed count, the reader's edge to each of these authors, and
+the mutes. The first counts within a second of a look need neither the edges nor the mutes.
 
 `
 

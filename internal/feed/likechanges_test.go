@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -22,16 +23,23 @@ func (w *world) countsOf(user string, seen *home.Streamed) func() []home.PostLik
 	}
 }
 
+// streamed returns an author whom ann follows, a post of the author, and ann's live home after a look.
+func (w *world) streamed() (author string, p feed.Post, seen *home.Streamed) {
+	w.t.Helper()
+	author = w.crowd("ann", 1, 0)[0]
+	p = w.post(author, "x")
+	w.deliver()
+	seen = w.watch("ann", "")
+	w.arrivals("ann", seen)
+	return author, p, seen
+}
+
 // After an answered unfollow, a stream gets no like counts of the author's posts, although its last look has them (I2).
 func TestLikeCountsAfterAnUnfollowAreNotStreamed(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"in the moment of the look": 0, "later": time.Minute / 2} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			author := w.crowd("ann", 1, 0)[0]
-			p := w.post(author, "x")
-			w.deliver()
-			seen := w.watch("ann", "")
-			w.arrivals("ann", seen)
+			author, p, seen := w.streamed()
 			changes := w.countsOf("ann", seen)
 			if wait == 0 {
 				w.addLikes(p.ID, 2)
@@ -73,11 +81,7 @@ func TestASlowReadOfLikeCountsChecksTheFollows(t *testing.T) {
 // A count that changed while its author was muted is told after the mute.
 func TestACountThatWasHiddenIsToldLater(t *testing.T) {
 	w := newWorld(t)
-	author := w.crowd("ann", 1, 0)[0]
-	p := w.post(author, "x")
-	w.deliver()
-	seen := w.watch("ann", "")
-	w.arrivals("ann", seen)
+	author, p, seen := w.streamed()
 	changes := w.countsOf("ann", seen)
 	w.addLikes(p.ID, 2)
 	require.Len(t, changes(), 1)

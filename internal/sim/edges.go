@@ -340,6 +340,11 @@ func (w *World) early() time.Duration {
 	return w.shape.Early
 }
 
+// pastTTL reports whether the table may have deleted an item with a TTL, zero for none.
+func (w *World) pastTTL(ttl time.Time) bool {
+	return !ttl.IsZero() && !time.Now().Add(w.early()).Before(ttl)
+}
+
 // write puts an item into the table, without the ports.
 func (w *World) write(it table.Item) {
 	_, err := w.store.Put(context.Background(), table.PutInput{Item: it})

@@ -397,7 +397,7 @@ func (w *World) endOf(post string) time.Time {
 // likesExpire reports whether the table may delete the likes of a story and their count one by one.
 func (w *World) likesExpire(post string) bool {
 	end := w.endOf(post)
-	return !end.IsZero() && !time.Now().Add(w.early()).Before(end.Add(likesKept))
+	return !end.IsZero() && w.pastTTL(end.Add(likesKept))
 }
 
 // checkEndingItem checks that an item of a story expires with the story, and that an item of another post has

@@ -68,9 +68,9 @@ func (w *World) checkExplanations(ctx context.Context, service *domain, living m
 			continue // a historian's calls are in the histories
 		}
 		all, err := service.Explain(ctx, w.procs[0].Broker(), user, post)
-		ref := w.refOf(post)                                                       // the store still has an item that has expired
-		unwritten := l.original(post) != post && (ref == nil || ref.Deleted)       // an end kept the repost away
-		if isNotFound(err) && (l.deleted[post] || l.doubtful[post] || unwritten) { // a deleted post whose other items have expired
+		ref := w.refOf(post)
+		unwritten := l.original(post) != post && (ref == nil || ref.Deleted && w.pastTTL(ref.TTL)) // an end kept the repost away
+		if isNotFound(err) && (l.deleted[post] || l.doubtful[post] || unwritten) {                 // a deleted post whose other items have expired
 			continue
 		}
 		if err != nil || len(all) != 1 {

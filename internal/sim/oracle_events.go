@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -79,8 +78,7 @@ func (w *World) heard(e messages.Event) {
 	case *messages.LikeCounted:
 		w.told.likes[e.EventID] = true
 		like, there := w.book.likes[e.PostID][e.UserID]
-		expired := there && !like.TTL.IsZero() && !time.Now().Add(w.early()).Before(like.TTL)
-		if !there || expired || like.Version > e.EventID {
+		if !there || w.pastTTL(like.TTL) || like.Version > e.EventID {
 			return // a later action replaced the like, or the like was removed
 		}
 		ref := w.refOf(e.PostID)
@@ -114,7 +112,7 @@ func (w *World) heardDelivered(e *messages.PostDelivered) {
 		}
 	}
 	pulled := plan.State == schema.PlanPulled
-	if plan.Post == "" || !time.Now().Add(w.early()).Before(plan.TTL) || w.told.faded[schema.DeliveryPK(e.PostID)] {
+	if plan.Post == "" || w.pastTTL(plan.TTL) || w.told.faded[schema.DeliveryPK(e.PostID)] {
 		return // the notification has expired meanwhile, or expires item by item
 	}
 	if e.EventID != e.PostID || e.AuthorID != plan.Author || e.Pulled != pulled ||

@@ -38,13 +38,13 @@ func (v Viewer) Outside() Viewer {
 // User returns the id of the viewer, "" for a read that asks for no user.
 func (v Viewer) User() string { return v.user }
 
-// Reason is the reason why a read of posts asks for no user. The test of the reasons lists each such read.
+// Reason is the reason why a read of posts asks for no user. TestViewersOfReads lists each such read.
 type Reason string
 
 const (
 	// Author is for a call that refuses all users but the post's author.
 	Author Reason = "author"
-	// OwnUndo is for a user's end of an own action about a post: a comment or a repost.
+	// OwnUndo is for a user's end of an own action about a post: a comment, a reaction or a repost.
 	OwnUndo Reason = "own undo"
 	// OwnExport is for a user's export of the own data, which has only the ids of posts of others.
 	OwnExport Reason = "own export"
@@ -52,7 +52,7 @@ const (
 	Limit Reason = "limit"
 	// Worker is for the work of workers, auditors and removals, which show no post.
 	Worker Reason = "worker"
-	// Operator is for operators, and for services that take posts down.
+	// Operator is for operators and their imports, and for services that take posts down.
 	Operator Reason = "operator"
 
 	home Reason = "home"

@@ -12,8 +12,8 @@ import (
 )
 
 // LikeChanges returns the counts of the newest posts of viewer's home that differ from the counts in seen, and
-// stores the new counts in seen. A post without a count in seen has the count 0. Like the posts of a look, the posts of
-// seen are checked again from the age refsAge (I2).
+// stores the new counts in seen. A post without a count in seen has the count 0. LikeChanges reads the follows of the changed
+// posts' authors again, except for the first counts after a look whose references are younger than refsAge (I2).
 func (h *Homes) LikeChanges(ctx context.Context, viewer string, seen *Streamed) ([]PostLikes, error) {
 	shownAt := seen.shownAt
 	seen.shownAt = time.Time{}
